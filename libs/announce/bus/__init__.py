@@ -1,0 +1,1 @@
+"""NATS JetStream: the connection, the streams, publishing, consuming. Nothing else imports nats."""

@@ -1,0 +1,234 @@
+"""Taking work from a durable pull consumer, never more than there is room for.
+
+nats-py's own fetch() costs several times more, loses messages when it is cancelled, and waits out its timeout when
+the server restarts; hence this: one inbox, and pull requests that keep as many messages asked for as there is room.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+from nats.js.api import ConsumerConfig
+from nats.js.errors import Error as JetStreamError
+
+from announce.bus.connection import Connection
+from announce.bus.streams import ACK_WAIT_S
+from announce.observe.logging import event as log_event
+from announce.runtime.background import background
+from announce.runtime.backoff import Backoff, wait_for_event
+
+log = logging.getLogger(__name__)
+
+PULL_EXPIRES_S: Final = 20.0
+HEARTBEAT_S: Final = 2.0
+SILENCE_S: Final = 3 * HEARTBEAT_S
+STATUS_HEADER: Final = "Status"
+PENDING_HEADER: Final = "Nats-Pending-Messages"
+HEARTBEAT: Final = "100"
+
+# $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>; the longer form has a domain
+# and an account's hash before the stream.
+_ACK_TOKENS: Final = 9
+_COUNTS_AT: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What JetStream says of a message, read from its acknowledgement subject."""
+
+    num_delivered: int
+    stream_seq: int
+    published_at: datetime
+
+
+class Delivery:
+    """One message that a consumer was handed. Whoever holds it settles it, once."""
+
+    __slots__ = ("_client", "_msg", "_release", "origin", "settled")
+
+    def __init__(self, client: Client, msg: Msg, release: Callable[["Delivery"], None]) -> None:
+        self._client = client
+        self._msg = msg
+        self._release = release
+        self.origin = _origin(msg.reply)
+        self.settled = False
+
+    @property
+    def subject(self) -> str:
+        """The subject that it was published on."""
+        return self._msg.subject
+
+    @property
+    def data(self) -> bytes:
+        """The payload."""
+        return self._msg.data
+
+    def header(self, name: str) -> str | None:
+        """Return a header's value."""
+        return self._msg.headers.get(name) if self._msg.headers else None
+
+    async def ack(self) -> None:
+        """Settle it as done: JetStream forgets it."""
+        await self._settle(b"+ACK")
+
+    async def hand_back(self, delay_s: float = 0.0) -> None:
+        """Settle it as not done: JetStream delivers it again, after `delay_s`."""
+        await self._settle(b"-NAK" + (msgspec.json.encode({"delay": int(delay_s * 1e9)}) if delay_s else b""))
+
+    async def in_progress(self) -> None:
+        """Say that it is still being worked on, so that nobody else gets it."""
+        await self._send(b"+WPI")
+
+    async def _settle(self, word: bytes) -> None:
+        if self.settled:
+            raise RuntimeError("a message is settled once")
+        self.settled = True
+        self._release(self)
+        await self._send(word)
+
+    async def _send(self, word: bytes) -> None:
+        # A word that is lost costs a redelivery, which every consumer of ours must bear anyway.
+        with suppress(NatsError):
+            await self._client.publish(self._msg.reply, word)
+
+
+class Consumer:
+    """Keeps up to `capacity` messages of one durable in the hands of `handle`.
+
+    Args:
+        connection: the connection to pull over.
+        stream: the stream's name.
+        config: the durable; it is created where it is missing.
+        capacity: how many messages may be unsettled at once.
+        handle: gets each message; it must return at once.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        stream: str,
+        config: ConsumerConfig,
+        capacity: int,
+        handle: Callable[[Delivery], None],
+    ) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._config = config
+        self._capacity = capacity
+        self._handle = handle
+        self._held: set[Delivery] = set()
+        self._emptied = asyncio.Event()
+        self._asked = 0
+        self._wake = asyncio.Event()
+        self._heard_at = 0.0
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Pull until `stopping` is set, through every loss of the connection or of the consumer."""
+        backoff = Backoff()
+        while not stopping.is_set():
+            client = await self._connection.connected()
+            try:
+                await client.jetstream().add_consumer(self._stream, self._config)
+                backoff.reset()
+                await self._pull(client, stopping)
+            except (NatsError, JetStreamError, TimeoutError) as error:
+                log_event(log, logging.WARNING, "consumer unavailable", stream=self._stream, error=type(error).__name__)
+            if not stopping.is_set():
+                await backoff.wait(stopping)
+
+    @property
+    def held(self) -> int:
+        """How many messages have been handed out and not been settled."""
+        return len(self._held)
+
+    async def keep_alive(self) -> None:
+        """Keep telling JetStream that held messages are being worked on. Ends by cancellation."""
+        while True:
+            await asyncio.sleep(ACK_WAIT_S / 3)
+            for delivery in list(self._held):
+                if not delivery.settled:
+                    await delivery.in_progress()
+
+    async def hand_back_rest(self, grace_s: float) -> int:
+        """Wait for everything held to be settled; after `grace_s` hand back what isn't, and return how many."""
+        if self._held:
+            self._emptied.clear()
+            await wait_for_event(self._emptied, grace_s)
+        rest = list(self._held)
+        for delivery in rest:
+            await delivery.hand_back()
+        return len(rest)
+
+    async def _pull(self, client: Client, stopping: asyncio.Event) -> None:
+        """Ask for messages over one inbox until it falls silent."""
+        loop = asyncio.get_running_loop()
+        inbox = client.new_inbox()
+
+        async def receive(msg: Msg) -> None:
+            self._heard_at = loop.time()
+            if msg.headers and STATUS_HEADER in msg.headers:
+                self._note_status(msg)
+            elif msg.reply:
+                self._asked -= 1
+                delivery = Delivery(client, msg, self._release)
+                self._held.add(delivery)
+                self._handle(delivery)
+
+        lost = self._connection.lost
+        subscription = await client.subscribe(inbox, cb=receive)
+        self._asked = 0
+        self._heard_at = loop.time()
+        async with background(self._wake_on(stopping), self._wake_on(lost)):
+            try:
+                while not (stopping.is_set() or lost.is_set()) and loop.time() - self._heard_at < SILENCE_S:
+                    await self._ask(client, inbox)
+                    self._wake.clear()
+                    await wait_for_event(self._wake, HEARTBEAT_S)
+            finally:
+                with suppress(NatsError):
+                    await subscription.unsubscribe()
+
+    async def _wake_on(self, event: asyncio.Event) -> None:
+        await event.wait()
+        self._wake.set()
+
+    async def _ask(self, client: Client, inbox: str) -> None:
+        room = self._capacity - len(self._held) - self._asked
+        # Asking in larger steps saves requests; asking for the last bit of room at once saves nothing.
+        if room <= 0 or (self._asked and room < self._capacity // 4):
+            return
+        request = {"batch": room, "expires": int(PULL_EXPIRES_S * 1e9), "idle_heartbeat": int(HEARTBEAT_S * 1e9)}
+        self._asked += room
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._config.durable_name}"
+        await client.publish(subject, msgspec.json.encode(request), reply=inbox)
+
+    def _note_status(self, msg: Msg) -> None:
+        headers = msg.headers or {}
+        if headers[STATUS_HEADER] == HEARTBEAT:
+            return
+        # The request has ended: so many of what it asked for will not come.
+        self._asked -= int(headers.get(PENDING_HEADER, self._asked))
+        if PENDING_HEADER not in headers:
+            self._heard_at = 0.0
+        self._wake.set()
+
+    def _release(self, delivery: Delivery) -> None:
+        self._held.discard(delivery)
+        self._wake.set()
+        if not self._held:
+            self._emptied.set()
+
+
+def _origin(reply: str) -> Origin:
+    tokens = reply.split(".")
+    start = _COUNTS_AT if len(tokens) == _ACK_TOKENS else _COUNTS_AT + 2
+    delivered, stream_seq, _, nanoseconds = tokens[start : start + 4]
+    return Origin(int(delivered), int(stream_seq), datetime.fromtimestamp(int(nanoseconds) / 1e9, UTC))

@@ -1,0 +1,1 @@
+"""What everything speaks about: alerts, targets, envelopes, outcomes. Pure: no I/O, no clock, no settings."""

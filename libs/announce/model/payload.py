@@ -1,0 +1,43 @@
+"""A message of any bytes as JSON that Postgres can hold."""
+
+import base64
+import json
+import math
+from typing import Final
+
+import msgspec
+
+_ESCAPED_NUL: Final = b"\\u0000"
+
+
+def storable_payload(raw: bytes) -> bytes:
+    """Return the message itself when it is a JSON object that jsonb can hold, else `{"raw_base64": …}`."""
+    return raw if _is_storable(raw) else raw_payload(raw)
+
+
+def raw_payload(raw: bytes) -> bytes:
+    """Return any bytes as `{"raw_base64": …}`."""
+    return msgspec.json.encode({"raw_base64": base64.b64encode(raw).decode()})
+
+
+def _is_storable(raw: bytes) -> bool:
+    # An escaped backslash before "u0000" would be harmless, but base64 loses nothing either.
+    if _ESCAPED_NUL in raw:
+        return False
+    try:
+        content = json.loads(raw, parse_constant=_refuse, parse_float=_finite)
+        json.dumps(content, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict)
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(digits)
+    return value

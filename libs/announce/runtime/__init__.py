@@ -1,0 +1,1 @@
+"""How a service starts, runs and stops."""

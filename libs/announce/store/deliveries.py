@@ -1,0 +1,119 @@
+"""Attempt rows and dead letters: what happened to each delivery."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from announce.model.envelope import Envelope
+from announce.model.reason import Reason
+from announce.store.database import Database, DatabaseConnection
+from announce.store.sql import load
+
+SQL: Final = load("deliveries")
+
+
+class AttemptRow(NamedTuple):
+    """One row of `deliveries`; the fields are its columns, in their order."""
+
+    id: UUID
+    created_at: datetime
+    company_id: str
+    alert_id: str
+    delivery_id: UUID
+    channel: str
+    target: str
+    attempts: int
+    """The ordinal of this attempt; 0 where none was made."""
+    status: str
+    reason: Reason | None
+    status_code: int | None
+    last_error: str | None
+    latency_ms: float | None
+    provider_message_id: str | None
+    replay_of: UUID | None
+
+
+class DeadLetterRow(NamedTuple):
+    """One new row of `deliveries_dlq`; the fields are the columns that it starts with."""
+
+    id: UUID
+    created_at: datetime
+    company_id: str
+    alert_id: str | None
+    delivery_id: UUID | None
+    channel: str
+    target: str | None
+    original_subject: str
+    payload: bytes
+    """JSON that Postgres can hold; see `announce.model.payload`."""
+    attempts: int
+    reason: Reason
+    status_code: int | None
+    last_error: str
+    first_attempt_at: datetime
+
+
+class DeliveryRecord(NamedTuple):
+    """What is written of one delivery, in one transaction."""
+
+    attempts: Sequence[AttemptRow] = ()
+    dead_letter: DeadLetterRow | None = None
+
+
+async def record_deliveries(database: Database, records: Sequence[DeliveryRecord], *, again: bool) -> None:
+    """Write the records of many deliveries in one transaction.
+
+    Args:
+        database: where to.
+        records: what to write.
+        again: an earlier try to write them may have been committed.
+
+    Raises:
+        DatabaseUnavailable: they may or may not have been written; try again with `again`.
+    """
+    attempts = [row for record in records for row in record.attempts]
+    letters = [record.dead_letter for record in records if record.dead_letter is not None]
+    async with database.transaction() as connection:
+        write = _merge if again else _copy
+        if attempts:
+            await write(connection, "deliveries", "attempts", AttemptRow._fields, attempts)
+        if letters:
+            await write(connection, "deliveries_dlq", "dead_letters", DeadLetterRow._fields, letters)
+
+
+async def _copy(
+    connection: DatabaseConnection, table: str, _: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    await connection.copy_records_to_table(table, columns=columns, records=rows)
+
+
+async def _merge(
+    connection: DatabaseConnection, _: str, kind: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    await connection.execute(SQL[f"stage_{kind}"])
+    await connection.copy_records_to_table(f"staged_{kind}", columns=columns, records=rows)
+    await connection.execute(SQL[f"merge_{kind}"])
+
+
+class History(NamedTuple):
+    """What had been done for a delivery before JetStream handed it out again."""
+
+    attempts: int = 0
+    ended: bool = False
+    """It was sent, found expired, or given to the dead-letter queue."""
+
+
+async def histories(database: Database, envelopes: Sequence[Envelope]) -> list[History]:
+    """Look up what has been done for each of these deliveries."""
+    async with database.connection() as connection:
+        rows = await connection.fetch(
+            SQL["histories"],
+            [each.delivery_id for each in envelopes],
+            [each.replay_of for each in envelopes],
+            [each.company_id for each in envelopes],
+            [each.alert_id for each in envelopes],
+            min(each.created_at for each in envelopes),
+        )
+    found = {row["delivery_id"]: History(row["attempts"], row["ended"]) for row in rows}
+    return [found.get(each.delivery_id, History()) for each in envelopes]

@@ -1,0 +1,2 @@
+DROP TABLE alert_dedupe;
+DROP TABLE alerts;

@@ -1,0 +1,1 @@
+DROP TABLE deliveries_dlq;
