@@ -134,7 +134,9 @@ class Consumer:
         """Pull until `stopping` is set, through every loss of the connection or of the consumer."""
         backoff = Backoff()
         while not stopping.is_set():
-            client = await self._connection.connected()
+            client = await self._client(stopping)
+            if client is None:
+                return
             try:
                 await client.jetstream().add_consumer(self._stream, self._config)
                 backoff.reset()
@@ -167,6 +169,14 @@ class Consumer:
             await delivery.hand_back()
         return len(rest)
 
+    async def _client(self, stopping: asyncio.Event) -> Client | None:
+        """Wait for a connection, but not for longer than the service is to run."""
+        while not stopping.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HEARTBEAT_S):
+                    return await self._connection.connected()
+        return None
+
     async def _pull(self, client: Client, stopping: asyncio.Event) -> None:
         """Ask for messages over one inbox until it falls silent."""
         loop = asyncio.get_running_loop()
@@ -174,7 +184,8 @@ class Consumer:
 
         async def receive(msg: Msg) -> None:
             self._heard_at = loop.time()
-            if msg.headers and STATUS_HEADER in msg.headers:
+            # A producer can put a Status header into a message of its own; only JetStream's word has no reply subject.
+            if msg.headers and STATUS_HEADER in msg.headers and not msg.reply:
                 self._note_status(msg)
             elif msg.reply:
                 self._asked -= 1

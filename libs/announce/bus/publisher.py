@@ -88,11 +88,18 @@ class Publisher:
         Raises:
             BusUnavailable: some may be held and some not; publish all of them again.
         """
-        receipts = await asyncio.gather(*map(self._batcher.submit, messages))
+        receipts = await self.publish_each(messages)
         for receipt in receipts:
             if isinstance(receipt, BusUnavailable):
                 raise receipt
         return [receipt for receipt in receipts if isinstance(receipt, Receipt)]
+
+    async def publish_each(self, messages: Sequence[OutgoingMessage]) -> list[Receipt | BusUnavailable]:
+        """Publish many, and tell of each one whether JetStream holds it.
+
+        Whoever repeats those that it may not hold, and no others, can do so for longer than the duplicate window.
+        """
+        return await asyncio.gather(*map(self._batcher.submit, messages))
 
     async def _publish(self, messages: Sequence[OutgoingMessage]) -> Sequence[Receipt | BusUnavailable]:
         if len(messages) > 1:

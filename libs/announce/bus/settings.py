@@ -16,10 +16,10 @@ class StreamSettings(BusSettings):
 
     nats_replicas: int = Field(1, ge=1, le=5, description="Copies of each stream in a cluster.")
     nats_alerts_max_bytes: int = Field(
-        2 << 30, ge=1 << 20, description="Size of BA_ALERTS in bytes; when it is full, ingest answers 503."
+        1 << 30, ge=1 << 20, description="Size of BA_ALERTS in bytes; when it is full, ingest answers 503."
     )
     nats_deliver_max_bytes: int = Field(
-        6 << 30, ge=1 << 20, description="Size of BA_DELIVER in bytes; when it is full, fan-out waits."
+        4 << 30, ge=1 << 20, description="Size of BA_DELIVER in bytes; when it is full, fan-out waits."
     )
     nats_outcomes_max_bytes: int = Field(1 << 30, ge=1 << 20, description="Size of BA_OUTCOMES in bytes.")
-    nats_events_max_bytes: int = Field(1 << 30, ge=1 << 20, description="Size of BA_EVENTS in bytes.")
+    nats_events_max_bytes: int = Field(1 << 29, ge=1 << 20, description="Size of BA_EVENTS in bytes.")

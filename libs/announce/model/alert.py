@@ -126,9 +126,8 @@ def parse_alert(raw: bytes) -> Alert:
     try:
         return Alert.model_validate(content)
     except ValidationError as error:
-        raise InvalidAlert(
-            [_field_error(detail) for detail in error.errors(include_url=False, include_input=False)]
-        ) from None
+        details = error.errors(include_url=False, include_input=False)
+        raise InvalidAlert([_field_error(detail) for detail in details[:MAX_ERRORS]]) from None
 
 
 class ForeignCompany(ValueError):  # noqa: N818 - likewise

@@ -28,11 +28,12 @@ class HttpReply:
 
 
 class TransportFault(StrEnum):
-    """How a call failed without an answer."""
+    """How a call failed without an answer that can be read."""
 
     TIMEOUT = "timeout"
     CONNECTION_FAILED = "connection_failed"
     ANSWER_TOO_LARGE = "answer_too_large"
+    ANSWER_UNREADABLE = "answer_unreadable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,20 @@ def delivery_id(company_id: str, alert_id: str, channel: str, address: str) -> u
     return uuid.uuid5(_DELIVERIES, f"{company_id}\n{alert_id}\n{channel}\n{address}")
 
 
-def row_id(created_at: datetime) -> uuid.UUID:
-    """Make a UUIDv7 whose time is `created_at`, to the microsecond (RFC 9562, section 6.2, method 3)."""
+def row_id(created_at: datetime, entropy: int | None = None) -> uuid.UUID:
+    """Make a UUIDv7 whose time is `created_at`, to the microsecond (RFC 9562, section 6.2, method 3).
+
+    Args:
+        created_at: the row's time.
+        entropy: what tells it from other rows of that microsecond, at most 62 bits; random unless given. The same
+            time and entropy give the same id, so that a row that may have been written can be written again.
+    """
+    if entropy is None:
+        entropy = random.getrandbits(62)
     micros = (created_at - _EPOCH) // timedelta(microseconds=1)
     millis, remainder = divmod(micros, 1000)
     fraction = remainder * 4096 // 1000
-    value = millis << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | random.getrandbits(62)
+    value = millis << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | entropy
     return uuid.UUID(int=value)
 
 

@@ -25,7 +25,8 @@ def _is_storable(raw: bytes) -> bool:
     if _ESCAPED_NUL in raw:
         return False
     try:
-        content = json.loads(raw, parse_constant=_refuse, parse_float=_finite)
+        # Given bytes, json.loads would read UTF-16 too.
+        content = json.loads(raw.decode(), parse_constant=_refuse, parse_float=_finite)
         json.dumps(content, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return False

@@ -18,6 +18,7 @@ class Reason(StrEnum):
     # The provider will never take this one.
     INVALID_REQUEST = "invalid_request"
     TARGET_GONE = "target_gone"
+    TARGET_MOVED = "target_moved"
     SENDER_MISMATCH = "sender_mismatch"
     REJECTED = "rejected"
 

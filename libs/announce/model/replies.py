@@ -1,4 +1,4 @@
-"""What any provider's reply says before its own words are read: failed calls, HTTP statuses, Retry-After, quotable text."""
+"""What a reply says whoever the provider is: failed calls, HTTP statuses, Retry-After, and words fit to be quoted."""
 
 import re
 from collections.abc import Mapping
@@ -17,6 +17,7 @@ from announce.model.reason import Reason
 MAX_RETRY_AFTER_S: Final = 86_400.0
 """Longest wait that a provider is believed to mean."""
 MAX_QUOTED: Final = 200
+_MAX_READ: Final = 16 * MAX_QUOTED
 
 Content = TypeVar("Content")
 
@@ -29,7 +30,8 @@ _FAULTS: Final[Mapping[TransportFault, Reason]] = {
 _SECONDS: Final = re.compile(r"\d+\Z", re.ASCII)
 # A provider may repeat what it was sent. Whatever could be a credential or an address is masked: a URL, a public chat
 # name or e-mail address, a run as long as a token's, a number as long as a chat's.
-_PRIVATE: Final = re.compile(r"\w+://\S+|\S*@\S+|[\w.:%+/=~-]{24,}|\d{5,}")
+# Prefixes are bounded, so that no text takes longer than in proportion to its length.
+_PRIVATE: Final = re.compile(r"\w{1,16}://\S+|[^\s@]{0,64}@\S+|[\w.:%+/=~-]{32,}|\d{5,}")
 
 
 def transport_outcome(failure: TransportFailure) -> Transient:
@@ -38,7 +40,7 @@ def transport_outcome(failure: TransportFailure) -> Transient:
 
 
 def status_outcome(status: int, headers: Mapping[str, str]) -> Failure:
-    """Read an answer that isn't a delivery by its HTTP status alone, as one does when the provider's words can't be read.
+    """Read an answer that isn't a delivery by its HTTP status alone, for when the provider's words can't be read.
 
     A 4xx is final, except where HTTP itself says that it is about time (408, 429) or about the caller (401, 403, 404).
     """
@@ -50,6 +52,8 @@ def status_outcome(status: int, headers: Mapping[str, str]) -> Failure:
     transient = _transient_reason(status)
     if transient is None:
         return Rejected(reason=Reason.REJECTED, detail=detail, status_code=status)
+    if transient is Reason.UNEXPECTED_REPLY:
+        detail = f"{detail}, but not the provider's answer"
     return Transient(reason=transient, detail=detail, status_code=status, retry_after_s=retry_after_s(headers))
 
 
@@ -94,8 +98,9 @@ def read_json(decoder: msgspec.json.Decoder[Content], reply: HttpReply) -> Conte
 
 def quote(text: str) -> str:
     """Make a provider's words fit for logs and rows: short, one line, and without what may be nobody's to read."""
-    # Masked before it is cut: half a token is still half a token.
-    shown = _PRIVATE.sub("<...>", printable(text[: 16 * MAX_QUOTED]))
+    # Cut between words and masked before the last cut: half a token is still half a token.
+    head = text if len(text) <= _MAX_READ else text[:_MAX_READ].rpartition(" ")[0]
+    shown = _PRIVATE.sub("<...>", printable(head))
     return shown if len(shown) <= MAX_QUOTED else shown[: MAX_QUOTED - 1] + "…"
 
 

@@ -23,7 +23,9 @@ def sign(secret: bytes, timestamp: str, method: str, path: str, body: bytes) -> 
         path: path and query exactly as they are sent.
         body: the bytes that are sent.
     """
-    mac = hmac.new(secret, f"{timestamp}.{method}.{path}.".encode(), hashlib.sha256)
+    # A path may hold bytes that are no UTF-8; they are signed as they are sent.
+    head = f"{timestamp}.{method}.{path}.".encode("utf-8", "surrogateescape")
+    mac = hmac.new(secret, head, hashlib.sha256)
     mac.update(body)
     return f"v1={mac.hexdigest()}"
 

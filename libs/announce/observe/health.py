@@ -1,11 +1,19 @@
 """Whether a service can do its work now, and if not, why."""
 
+from collections.abc import Collection
+
 
 class Health:
-    """The dependencies of one service, each ready or with the reason why it isn't."""
+    """The dependencies of one service, each ready or with the reason why it isn't.
 
-    def __init__(self, *dependencies: str) -> None:
-        self._reasons: dict[str, str | None] = dict.fromkeys(dependencies, "starting")
+    Args:
+        dependencies: what the service can't do its work without.
+        optional: what it can do without for a while: their reasons are shown, but it stays ready.
+    """
+
+    def __init__(self, *dependencies: str, optional: Collection[str] = ()) -> None:
+        self._required = frozenset(dependencies)
+        self._reasons: dict[str, str | None] = dict.fromkeys((*dependencies, *optional), "starting")
 
     def up(self, dependency: str) -> None:
         """Say that this dependency works."""
@@ -21,8 +29,8 @@ class Health:
 
     @property
     def ready(self) -> bool:
-        """Whether every dependency works."""
-        return not any(self._reasons.values())
+        """Whether every dependency that is required works."""
+        return all(self.is_up(name) for name in self._required)
 
     def report(self) -> dict[str, str]:
         """Each dependency with "ok" or its reason."""

@@ -59,7 +59,8 @@ async def register_alerts(database: Database, alerts: Sequence[AcceptedAlert], w
     oldest: dict[AlertKey, AcceptedAlert] = {}
     for alert in alerts:
         oldest.setdefault(alert.key, alert)
-    keys = list(oldest)
+    # In one order everywhere, so that two ingestd that register the same alerts wait for each other in turn.
+    keys = sorted(oldest)
     async with database.transaction() as connection:
         await connection.execute(
             SQL["remember_alerts"],

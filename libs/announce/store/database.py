@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Final
+from typing import Final, TypeAlias
 
 import asyncpg
 import msgspec
@@ -17,7 +17,8 @@ from announce.store.settings import StoreSettings
 
 log = logging.getLogger(__name__)
 
-DatabaseConnection = PoolConnectionProxy[asyncpg.Record]
+# In quotes: asyncpg's class takes a parameter in its stubs alone.
+DatabaseConnection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 
 DEPENDENCY: Final = "timescaledb"
 COMMAND_TIMEOUT_S: Final = 30.0
@@ -127,7 +128,7 @@ async def database(settings: StoreSettings) -> AsyncIterator[Database]:
         pool.terminate()
 
 
-async def _prepare(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def _prepare(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     """Read and write jsonb as values that `msgspec` takes; binary, since COPY knows no other codec."""
     await connection.set_type_codec(
         "jsonb",

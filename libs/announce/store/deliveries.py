@@ -7,7 +7,7 @@ from uuid import UUID
 
 from announce.model.envelope import Envelope
 from announce.model.reason import Reason
-from announce.store.database import Database, DatabaseConnection
+from announce.store.database import Database, DatabaseConnection, RowRefused
 from announce.store.sql import load
 
 SQL: Final = load("deliveries")
@@ -71,15 +71,19 @@ async def record_deliveries(database: Database, records: Sequence[DeliveryRecord
 
     Raises:
         DatabaseUnavailable: they may or may not have been written; try again with `again`.
+        RowRefused: one of them can't be stored; none was.
     """
     attempts = [row for record in records for row in record.attempts]
     letters = [record.dead_letter for record in records if record.dead_letter is not None]
     async with database.transaction() as connection:
         write = _merge if again else _copy
-        if attempts:
-            await write(connection, "deliveries", "attempts", AttemptRow._fields, attempts)
-        if letters:
-            await write(connection, "deliveries_dlq", "dead_letters", DeadLetterRow._fields, letters)
+        try:
+            if attempts:
+                await write(connection, "deliveries", "attempts", AttemptRow._fields, attempts)
+            if letters:
+                await write(connection, "deliveries_dlq", "dead_letters", DeadLetterRow._fields, letters)
+        except (OverflowError, TypeError) as error:  # from asyncpg's encoders
+            raise RowRefused(str(error)) from error
 
 
 async def _copy(

@@ -2,13 +2,13 @@
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from announce.runtime.backoff import wait_for_event
 from announce.store.cipher import SecretCipher
-from announce.store.database import Database
+from announce.store.database import Database, DatabaseUnavailable
 from announce.store.sql import load
 
 SQL: Final = load("keyring")
@@ -49,8 +49,10 @@ async def load_keyring(database: Database, cipher: SecretCipher) -> Keyring:
     )
 
 
-async def wait_for_change(database: Database, timeout_s: float) -> None:
-    """Wait until a company or a key changes, or until so many seconds have passed.
+async def keyring_changes(database: Database, every_s: float) -> AsyncGenerator[None, None]:
+    """Tell at once, then whenever a company or a key has changed, and at least every so many seconds.
+
+    Each change shows to whoever loads the keyring after being told: it listens from before the first time on.
 
     Raises:
         DatabaseUnavailable: the database is away, or went away.
@@ -64,11 +66,15 @@ async def wait_for_change(database: Database, timeout_s: float) -> None:
         connection.add_termination_listener(on_change)
         await connection.add_listener(CHANNEL, on_change)
         try:
-            await wait_for_event(changed, timeout_s)
+            while not connection.is_closed():
+                changed.clear()
+                yield
+                await wait_for_event(changed, every_s)
         finally:
             if not connection.is_closed():
                 await connection.remove_listener(CHANNEL, on_change)
                 connection.remove_termination_listener(on_change)
+    raise DatabaseUnavailable("the connection that listened was lost")
 
 
 async def create_company(database: Database, company_id: str, name: str, rate_per_s: float | None = None) -> None:

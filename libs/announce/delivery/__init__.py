@@ -1,0 +1,1 @@
+"""The one delivery pipeline: decode, check, send, classify, decide, record, settle. Channels plug in."""

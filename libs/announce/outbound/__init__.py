@@ -1,0 +1,1 @@
+"""Calls to providers. The HTTP library is known here and nowhere else."""

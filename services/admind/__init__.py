@@ -1,0 +1,1 @@
+"""The operators' service: JSON API and pages."""

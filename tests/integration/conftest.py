@@ -1,0 +1,78 @@
+"""Real servers for the tests: one TimescaleDB for the session with a fresh database a test, one NATS a test."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+from tests.servers import Nats, Postgres
+
+from announce.bus.connection import connection
+from announce.bus.settings import StreamSettings
+from announce.bus.setup import create_streams
+from announce.store.database import Database, database
+from announce.store.migrate import Migrator, read_migrations
+from announce.store.settings import MigrationSettings, StoreSettings
+from announce_stack import nats, ports
+from announce_stack.supervisor import Supervisor
+
+TEMPLATE = "migrated"
+
+
+async def _execute(dsn: str, statement: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def _migrate(dsn: str) -> None:
+    async with database(StoreSettings(pg_dsn=dsn)) as opened:
+        await Migrator(opened, read_migrations(MigrationSettings().migrations_dir)).up()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    folder = tmp_path_factory.mktemp("postgres")
+    supervisor = Supervisor(folder)
+    server = Postgres(folder, supervisor, ports.choose([]))
+    server.start()
+    try:
+        asyncio.run(_execute(server.dsn(), f"CREATE DATABASE {TEMPLATE}"))
+        asyncio.run(_migrate(server.dsn(TEMPLATE)))
+        yield server
+    finally:
+        supervisor.stop(supervisor.running())
+
+
+@pytest.fixture
+async def dsn(postgres_server: Postgres) -> AsyncIterator[str]:
+    """A migrated database of this test's own."""
+    name = f"test_{uuid.uuid4().hex}"
+    await _execute(postgres_server.dsn(), f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    yield postgres_server.dsn(name)
+    await _execute(postgres_server.dsn(), f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+async def store(dsn: str) -> AsyncIterator[Database]:
+    async with database(StoreSettings(pg_dsn=dsn)) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def nats_server(tmp_path: Path) -> AsyncIterator[Nats]:
+    """A nats-server with our streams."""
+    supervisor = Supervisor(tmp_path)
+    port = ports.choose([])
+    server = Nats(tmp_path, supervisor, port, ports.choose([port]), nats.fresh_passwords())
+    server.start()
+    try:
+        async with connection(server.url()) as admin:
+            await create_streams((await admin.connected()).jetstream(), StreamSettings())
+        yield server
+    finally:
+        supervisor.stop(supervisor.running())

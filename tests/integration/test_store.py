@@ -1,0 +1,236 @@
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from uuid import UUID, uuid4
+
+import pytest
+from tests.servers import Postgres
+
+from announce.model.alert import Severity
+from announce.model.envelope import Envelope, Message
+from announce.model.identity import delivery_id, row_id
+from announce.model.reason import Reason
+from announce.store import sql
+from announce.store.alerts import (
+    AcceptedAlert,
+    AlertKey,
+    Arrival,
+    FanoutProgress,
+    FinishedFanout,
+    fanout_progress,
+    finish_fanouts,
+    forget_alerts,
+    known_hashes,
+    register_alerts,
+    save_fanout_progress,
+)
+from announce.store.cipher import SecretCipher, UndecryptableSecret
+from announce.store.database import Database, DatabaseUnavailable, RowRefused, database
+from announce.store.deliveries import AttemptRow, DeadLetterRow, DeliveryRecord, histories, record_deliveries
+from announce.store.keyring import create_company, create_key, load_keyring, revoke_key
+from announce.store.settings import StoreSettings
+from announce.store.subscriptions import Subscription, matching_subscriptions, save_subscriptions
+
+WINDOW_S = 86_400.0
+KEYS = ("u3Uc-qAi9iiCv3fkBfRUAKrM1gH8w51-nVU8M8A73Jg=", "_0pGBdyRHpSS8Rm_KMAFTtzJBxbK7V_fJVAFo3nFvNM=")
+
+
+def accepted(alert_id: str, seq: int, content: bytes = b"h", at: datetime | None = None) -> AcceptedAlert:
+    return AcceptedAlert(
+        AlertKey("acme", alert_id),
+        at or datetime.now(UTC),
+        seq,
+        content,
+        Severity.WARNING,
+        "Disk full",
+        None,
+        b'{"title":"Disk full"}',
+        "00-x",
+    )
+
+
+def envelope(alert_id: str = "a-1", replay_of: UUID | None = None) -> Envelope:
+    return Envelope(
+        delivery_id=delivery_id("acme", alert_id, "fcm", "token"),
+        alert_id=alert_id,
+        company_id="acme",
+        channel="fcm",
+        target={"channel": "fcm", "token": "token"},
+        message=Message(title="t", body="", severity=Severity.INFO, data={}, collapse_key=None),
+        created_at=datetime.now(UTC) - timedelta(seconds=1),
+        expires_at=None,
+        replay_of=replay_of,
+    )
+
+
+def attempt(of: Envelope, number: int, status: str = "failed") -> AttemptRow:
+    now = datetime.now(UTC)
+    reason = Reason.TIMEOUT if status == "failed" else None
+    return AttemptRow(
+        row_id(now), now, "acme", of.alert_id, of.delivery_id, "fcm", "token", number, status, reason,
+        None, "no answer" if reason else None, 1.5, None, of.replay_of,
+    )  # fmt: skip
+
+
+def letter(of: Envelope, payload: bytes) -> DeadLetterRow:
+    now = datetime.now(UTC)
+    return DeadLetterRow(
+        row_id(now), now, "acme", of.alert_id, of.delivery_id, "fcm", "token", "ba.deliver.fcm.acme", payload, 1,
+        Reason.TIMEOUT, None, "no answer", now,
+    )  # fmt: skip
+
+
+async def test_every_block_of_sql_is_valid(store: Database) -> None:
+    await create_company(store, "acme", "Acme")
+    families = [path.name.removesuffix(".sql") for path in files(sql).iterdir() if path.name.endswith(".sql")]
+    assert len(families) >= 5
+    async with store.transaction() as connection:
+        for family in families:
+            blocks = sql.load(family)
+            # What merges reads a stage that another block makes.
+            for name in sorted(blocks, key=lambda block: block.startswith("merge")):
+                if name.startswith("stage"):
+                    await connection.execute(blocks[name])
+                else:
+                    await connection.prepare(blocks[name])
+
+
+async def test_of_one_alert_that_comes_twice_only_the_first_counts(store: Database) -> None:
+    assert await register_alerts(store, [accepted("a", 1), accepted("a", 2), accepted("a", 3, b"other")], WINDOW_S) == [
+        Arrival.FIRST,
+        Arrival.DUPLICATE,
+        Arrival.CONFLICT,
+    ]
+    later = [accepted("a", 4), accepted("a", 1), accepted("a", 5, b"other"), accepted("b", 6)]
+    assert await register_alerts(store, later, WINDOW_S) == [
+        Arrival.DUPLICATE,
+        Arrival.FIRST,
+        Arrival.CONFLICT,
+        Arrival.FIRST,
+    ]
+    assert await known_hashes(store, [AlertKey("acme", "a"), AlertKey("acme", "none")], WINDOW_S) == {
+        AlertKey("acme", "a"): b"h"
+    }
+
+
+async def test_an_alert_beyond_the_window_is_new_again(store: Database) -> None:
+    old = datetime.now(UTC) - timedelta(seconds=WINDOW_S + 1)
+    await register_alerts(store, [accepted("a", 1, at=old)], WINDOW_S)
+    assert await known_hashes(store, [AlertKey("acme", "a")], WINDOW_S) == {}
+    assert await register_alerts(store, [accepted("a", 2, b"other")], WINDOW_S) == [Arrival.FIRST]
+    assert await register_alerts(store, [accepted("a", 3)], WINDOW_S) == [Arrival.CONFLICT]
+
+
+async def test_forgetting_takes_what_is_older_than_the_window_in_portions(store: Database) -> None:
+    old = datetime.now(UTC) - timedelta(seconds=WINDOW_S + 1)
+    await register_alerts(store, [accepted(f"old-{n}", n, at=old) for n in range(5)] + [accepted("new", 9)], WINDOW_S)
+    assert [await forget_alerts(store, WINDOW_S, 3) for _ in range(3)] == [3, 2, 0]
+
+
+async def test_fanout_progress_is_kept_for_each_alert(store: Database) -> None:
+    alert = accepted("a", 1)
+    await register_alerts(store, [alert], WINDOW_S)
+    assert await fanout_progress(store, alert.key, alert.accepted_at) == FanoutProgress()
+    await save_fanout_progress(store, alert.key, alert.accepted_at, FanoutProgress(17, 12))
+    assert await fanout_progress(store, alert.key, alert.accepted_at) == FanoutProgress(17, 12)
+    await finish_fanouts(store, [FinishedFanout(alert.key, alert.accepted_at, 20)])
+    assert await fanout_progress(store, alert.key, alert.accepted_at) == FanoutProgress(17, 20, finished=True)
+
+
+async def test_an_alert_reaches_those_whose_severity_is_met_and_whose_tags_fit(store: Database) -> None:
+    await create_company(store, "acme", "Acme")
+    await create_company(store, "other", "Other")
+    await save_subscriptions(store, "other", [Subscription("fcm", "elsewhere")])
+    await save_subscriptions(
+        store,
+        "acme",
+        [
+            Subscription("fcm", "all"),
+            Subscription("fcm", "loud", Severity.CRITICAL),
+            Subscription("fcm", "db", tags=["db", "net"]),
+            Subscription("telegram", "7", Severity.WARNING, ["web"]),
+        ],
+    )
+
+    async def reached(severity: Severity, *tags: str) -> list[str]:
+        return [each.address for each in await matching_subscriptions(store, "acme", severity, tags, 0, 100)]
+
+    assert await reached(Severity.INFO) == ["all"]
+    assert await reached(Severity.CRITICAL) == ["all", "loud"]
+    assert await reached(Severity.WARNING, "net", "web") == ["all", "db", "7"]
+    page = await matching_subscriptions(store, "acme", Severity.CRITICAL, ["db"], 0, 2)
+    rest = await matching_subscriptions(store, "acme", Severity.CRITICAL, ["db"], page[-1].subscription_id, 2)
+    assert [each.address for each in page + rest] == ["all", "loud", "db"]
+
+
+async def test_rows_that_may_have_been_written_are_written_once(store: Database) -> None:
+    of = envelope()
+    payload = b'{"v": 1, "replay_of": null, "text": "\\u00e9"}'
+    record = DeliveryRecord([attempt(of, 1), attempt(of, 2)], letter(of, payload))
+    await record_deliveries(store, [record], again=False)
+    await record_deliveries(store, [record, DeliveryRecord([attempt(of, 3)])], again=True)
+    async with store.connection() as connection:
+        assert await connection.fetchval("SELECT array_agg(attempts ORDER BY attempts) FROM deliveries") == [1, 2, 3]
+        row = await connection.fetchrow("SELECT payload, discarded, replays FROM deliveries_dlq")
+    assert dict(row or {}) == {
+        "payload": {"v": 1, "replay_of": None, "text": "é"},
+        "discarded": False,
+        "replays": 0,
+    }
+
+
+async def test_a_history_tells_what_was_done_and_whether_it_has_ended(store: Database) -> None:
+    fresh, failing, sent, dead = (envelope(f"a-{n}") for n in range(4))
+    replayed = envelope("a-3", replay_of=uuid4())
+    await record_deliveries(
+        store,
+        [
+            DeliveryRecord([attempt(failing, 1), attempt(failing, 2)]),
+            DeliveryRecord([attempt(sent, 1, "sent")]),
+            DeliveryRecord([attempt(dead, 1)], letter(dead, b'{"replay_of": null}')),
+        ],
+        again=False,
+    )
+    assert await histories(store, [fresh, failing, sent, dead]) == [(0, False), (2, False), (1, True), (1, True)]
+    # A replay of what has ended begins anew.
+    assert await histories(store, [replayed]) == [(0, False)]
+
+
+async def test_a_value_that_cannot_be_stored_is_no_outage(store: Database) -> None:
+    bad = attempt(envelope(), 1)._replace(last_error="nul \0")
+    for again in (False, True):
+        with pytest.raises(RowRefused):
+            await record_deliveries(store, [DeliveryRecord([bad])], again=again)
+    with pytest.raises(RowRefused):
+        await record_deliveries(store, [DeliveryRecord([bad._replace(last_error=None, attempts=2**40)])], again=False)
+
+
+async def test_an_outage_shows_as_such_and_passes(postgres_server: Postgres, store: Database) -> None:
+    await create_company(store, "acme", "Acme")
+    postgres_server.kill()
+    try:
+        with pytest.raises(DatabaseUnavailable):
+            await create_company(store, "acme", "Acme")
+    finally:
+        postgres_server.start()
+    await store.wait()
+    await create_company(store, "acme", "Acme")
+
+
+async def test_keys_are_kept_encrypted_and_end_when_revoked(store: Database, dsn: str) -> None:
+    await create_company(store, "acme", "Acme", rate_per_s=5)
+    cipher = SecretCipher(KEYS[0])
+    key_id, secret = await create_key(store, cipher, "acme")
+    second_id, _ = await create_key(store, cipher, "acme", secret="chosen")
+    rotated = SecretCipher(",".join(KEYS[::-1]))
+    keyring = await load_keyring(store, rotated)
+    assert keyring.keys[key_id] == ("acme", secret.encode())
+    assert keyring.keys[second_id] == ("acme", b"chosen")
+    assert keyring.rates == {"acme": 5}
+    async with database(StoreSettings(pg_dsn=dsn)) as other, other.connection() as connection:
+        assert secret.encode() not in await connection.fetchval(
+            "SELECT string_agg(secret_ciphertext, '') FROM ingest_keys"
+        )
+    with pytest.raises(UndecryptableSecret):
+        await load_keyring(store, SecretCipher(KEYS[1]))
+    await revoke_key(store, key_id)
+    assert set((await load_keyring(store, cipher)).keys) == {second_id}
