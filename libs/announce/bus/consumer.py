@@ -20,13 +20,13 @@ from nats.js.api import ConsumerConfig
 from nats.js.errors import Error as JetStreamError
 
 from announce.bus.connection import Connection
-from announce.bus.streams import ACK_WAIT_S
 from announce.observe.logging import event as log_event
 from announce.runtime.background import background
 from announce.runtime.backoff import Backoff, wait_for_event
 
 log = logging.getLogger(__name__)
 
+DEFAULT_ACK_WAIT_S: Final = 30.0
 PULL_EXPIRES_S: Final = 20.0
 HEARTBEAT_S: Final = 2.0
 SILENCE_S: Final = 3 * HEARTBEAT_S
@@ -124,6 +124,7 @@ class Consumer:
         self._config = config
         self._capacity = capacity
         self._handle = handle
+        self._ack_wait_s = config.ack_wait or DEFAULT_ACK_WAIT_S
         self._held: set[Delivery] = set()
         self._emptied = asyncio.Event()
         self._asked = 0
@@ -154,7 +155,7 @@ class Consumer:
     async def keep_alive(self) -> None:
         """Keep telling JetStream that held messages are being worked on. Ends by cancellation."""
         while True:
-            await asyncio.sleep(ACK_WAIT_S / 3)
+            await asyncio.sleep(self._ack_wait_s / 3)
             for delivery in list(self._held):
                 if not delivery.settled:
                     await delivery.in_progress()

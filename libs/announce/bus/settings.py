@@ -9,6 +9,12 @@ class BusSettings(Settings):
     nats_url: SecretStr = Field(
         SecretStr("nats://127.0.0.1:4222"), description="nats://user:password@host:port, several separated by commas."
     )
+    nats_ack_wait_s: float = Field(
+        30,
+        ge=1,
+        description="Seconds after which JetStream gives a message to somebody else when its holder has said nothing; "
+        "a holder at work says something every third of it.",
+    )
 
 
 class StreamSettings(BusSettings):

@@ -12,7 +12,7 @@ from nats.js.api import (
     StreamConfig,
 )
 
-from announce.bus.settings import StreamSettings
+from announce.bus.settings import BusSettings, StreamSettings
 
 ALERTS: Final = "BA_ALERTS"
 DELIVER: Final = "BA_DELIVER"
@@ -21,8 +21,6 @@ EVENTS: Final = "BA_EVENTS"
 
 DUPLICATE_WINDOW_S: Final = 120
 OUTCOMES_AGE_S: Final = 3 * 86400
-ACK_WAIT_S: Final = 30.0
-"""How long a message stays with who took it without a word; work under way sends one every third of it."""
 MAX_ACK_PENDING: Final = 20_000
 """Bounds what all replicas of a service hold together; each replica's own bound is far below it."""
 
@@ -83,14 +81,14 @@ def _work_queue(name: str, subject: str, max_bytes: int, settings: StreamSetting
     )
 
 
-def durable_consumer(durable: str, subject: str) -> ConsumerConfig:
+def durable_consumer(durable: str, subject: str, settings: BusSettings) -> ConsumerConfig:
     """Return the consumer of one service's work. It redelivers for as long as nobody settles a message."""
     return ConsumerConfig(
         durable_name=durable,
         filter_subject=subject,
         deliver_policy=DeliverPolicy.ALL,
         ack_policy=AckPolicy.EXPLICIT,
-        ack_wait=ACK_WAIT_S,
+        ack_wait=settings.nats_ack_wait_s,
         max_deliver=-1,
         max_ack_pending=MAX_ACK_PENDING,
     )

@@ -136,7 +136,8 @@ async def _serve(listen: str, make: Callable[[HttpClient], ChannelParts], stoppi
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(listening(app, listen, grace_s=1))
         store = await stack.enter_async_context(database(load(StoreSettings)))
-        bus = await stack.enter_async_context(connection(load(BusSettings).nats_url.get_secret_value(), health))
+        bus_settings = load(BusSettings)
+        bus = await stack.enter_async_context(connection(bus_settings.nats_url.get_secret_value(), health))
         client = await stack.enter_async_context(outbound_client(load(OutboundSettings)))
         channel, credentials = make(client)
         metrics.initialise(channel.name)
@@ -150,7 +151,7 @@ async def _serve(listen: str, make: Callable[[HttpClient], ChannelParts], stoppi
             history=HistoryLookup(store),
         )
         worker = Worker(pipeline, settings.concurrency)
-        durable = durable_consumer(f"deliverd-{channel.name}", deliver_subject(channel.name, "*"))
+        durable = durable_consumer(f"deliverd-{channel.name}", deliver_subject(channel.name, "*"), bus_settings)
         consumer = Consumer(bus, DELIVER, durable, settings.max_in_flight, worker.take)
         metrics.IN_FLIGHT.labels(channel.name).set_function(lambda: consumer.held)
         async with background(store.watch(health), consumer.keep_alive(), worker.run()):
