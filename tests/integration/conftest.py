@@ -7,7 +7,6 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.servers import Nats, Postgres
 
 from announce.bus.connection import connection
 from announce.bus.settings import StreamSettings
@@ -17,6 +16,7 @@ from announce.store.migrate import Migrator, read_migrations
 from announce.store.settings import MigrationSettings, StoreSettings
 from announce_stack import nats, ports
 from announce_stack.supervisor import Supervisor
+from tests.servers import Nats, Postgres
 
 TEMPLATE = "migrated"
 
@@ -49,12 +49,11 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgr
 
 
 @pytest.fixture
-async def dsn(postgres_server: Postgres) -> AsyncIterator[str]:
-    """A migrated database of this test's own."""
+async def dsn(postgres_server: Postgres) -> str:
+    """A migrated database of this test's own; it goes with the session's server."""
     name = f"test_{uuid.uuid4().hex}"
     await _execute(postgres_server.dsn(), f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
-    yield postgres_server.dsn(name)
-    await _execute(postgres_server.dsn(), f"DROP DATABASE {name} WITH (FORCE)")
+    return postgres_server.dsn(name)
 
 
 @pytest.fixture

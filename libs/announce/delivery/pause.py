@@ -21,36 +21,48 @@ class Pause:
         self._channel = channel
         self._health = health
         self._open = asyncio.Event()
-        self._backoff = Backoff(first_s=1.0, cap_s=30.0)
-        self._probing = False
         self._open.set()
+        self._backoff = Backoff(first_s=1.0, cap_s=30.0)
+        self._faulty = False
+        self._timer: asyncio.TimerHandle | None = None
         health.up(DEPENDENCY)
 
     async def passage(self) -> None:
-        """Wait until a call may be made; while the channel is on probation, let one through at a time."""
+        """Wait until a call may be made; while the channel is faulty, let one through at a time."""
         while not self._open.is_set():
             await self._open.wait()
-        if self._probing:
+        if self._faulty:
             self._open.clear()
 
     def fault(self, detail: str) -> float:
         """Hear that the configuration is at fault; return the seconds after which the delivery is to try again."""
-        wait_s = self._backoff.next()
-        if not self._probing:
+        loop = asyncio.get_running_loop()
+        if not self._faulty:
             event(log, logging.ERROR, "channel paused", channel=self._channel, error=detail)
-        self._probing = True
-        self._open.clear()
+            self._set(faulty=True)
         self._health.down(DEPENDENCY, detail)
-        PAUSED.labels(self._channel).set(1)
-        asyncio.get_running_loop().call_later(wait_s, self._open.set)
-        return wait_s
+        # Calls that were under way together fail together; only a probe's failure makes the next wait longer.
+        if self._timer is None:
+            self._open.clear()
+            self._timer = loop.call_later(self._backoff.next(), self._probe)
+        return max(self._timer.when() - loop.time(), 0.0)
 
     def working(self) -> None:
         """Hear that a call's outcome had nothing to do with the configuration."""
-        if self._probing:
-            event(log, logging.INFO, "channel resumed", channel=self._channel)
-            self._probing = False
-            self._backoff.reset()
-            self._health.up(DEPENDENCY)
-            PAUSED.labels(self._channel).set(0)
-            self._open.set()
+        if not self._faulty:
+            return
+        event(log, logging.INFO, "channel resumed", channel=self._channel)
+        self._set(faulty=False)
+        self._health.up(DEPENDENCY)
+        self._backoff.reset()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._probe()
+
+    def _probe(self) -> None:
+        self._timer = None
+        self._open.set()
+
+    def _set(self, *, faulty: bool) -> None:
+        self._faulty = faulty
+        PAUSED.labels(self._channel).set(int(faulty))

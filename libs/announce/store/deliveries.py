@@ -1,7 +1,7 @@
 """Attempt rows and dead letters: what happened to each delivery."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -11,6 +11,9 @@ from announce.store.database import Database, DatabaseConnection, RowRefused
 from announce.store.sql import load
 
 SQL: Final = load("deliveries")
+
+CLOCK_SKEW: Final = timedelta(hours=1)
+"""How far the clocks of NATS and of the workers may be apart: envelopes have the time of one, rows of the other."""
 
 
 class AttemptRow(NamedTuple):
@@ -117,7 +120,7 @@ async def histories(database: Database, envelopes: Sequence[Envelope]) -> list[H
             [each.replay_of for each in envelopes],
             [each.company_id for each in envelopes],
             [each.alert_id for each in envelopes],
-            min(each.created_at for each in envelopes),
+            min(each.created_at for each in envelopes) - CLOCK_SKEW,
         )
     found = {row["delivery_id"]: History(row["attempts"], row["ended"]) for row in rows}
     return [found.get(each.delivery_id, History()) for each in envelopes]
