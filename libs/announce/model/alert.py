@@ -189,7 +189,7 @@ def _field_error(detail: ErrorDetails) -> FieldError:
         if isinstance(part, int):
             path += f"[{part}]"
         elif part != "[key]" and not (path.endswith("]") and part in CHANNELS):
-            name = part.encode("ascii", "backslashreplace").decode()[:MAX_NAME]
+            name = part.encode("unicode_escape").decode()[:MAX_NAME]
             path += f".{name}" if path else name
     return FieldError(path or "alert", _RULES.get(detail["type"], detail["msg"]))
 
@@ -198,4 +198,6 @@ _RULES: Final = {
     "extra_forbidden": "unknown field",
     "missing": "required",
     "string_unicode": "must not contain a lone surrogate",
+    # pydantic's own words repeat what was given instead, whatever it is.
+    "union_tag_invalid": f"channel must be one of {', '.join(map(repr, CHANNELS))}",
 }

@@ -7,6 +7,8 @@ from typing import Final
 
 import msgspec
 
+MAX_DIGITS: Final = 1000
+
 _ESCAPED_NUL: Final = b"\\u0000"
 
 
@@ -26,7 +28,7 @@ def _is_storable(raw: bytes) -> bool:
         return False
     try:
         # Given bytes, json.loads would read UTF-16 too.
-        content = json.loads(raw.decode(), parse_constant=_refuse, parse_float=_finite)
+        content = json.loads(raw.decode(), parse_constant=_refuse, parse_float=_numeric)
         json.dumps(content, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return False
@@ -37,8 +39,9 @@ def _refuse(name: str) -> None:
     raise ValueError(name)
 
 
-def _finite(digits: str) -> float:
+def _numeric(digits: str) -> float:
+    """Read a number that Postgres's numeric holds: neither too large, nor too small, nor with too many digits."""
     value = float(digits)
-    if math.isinf(value):
+    if math.isinf(value) or (value == 0 and "e" in digits.lower()) or len(digits) > MAX_DIGITS:
         raise ValueError(digits)
     return value

@@ -55,7 +55,7 @@ class AiohttpClient:
             async for chunk in response.content.iter_any():
                 body += chunk
                 if len(body) > self._max_answer_bytes:
-                    response.close()
+                    # Leaving it half read closes the connection.
                     return too_large(self._max_answer_bytes)
             headers = {name.lower(): value for name, value in response.headers.items()}
             return HttpReply(response.status, headers, bytes(body))

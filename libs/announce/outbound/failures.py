@@ -17,6 +17,7 @@ _KINDS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (ssl.SSLError, "TLS: connection failed"),
     (aiohttp.ServerDisconnectedError, "connection closed without an answer"),
     (aiohttp.ClientPayloadError, "connection closed within the answer"),
+    (ConnectionResetError, "connection reset"),
 )
 _ERRNOS: Final[Mapping[int, str]] = {
     errno.ECONNREFUSED: "connection refused",

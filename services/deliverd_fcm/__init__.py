@@ -1,0 +1,1 @@
+"""Delivers over FCM HTTP v1."""

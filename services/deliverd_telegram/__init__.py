@@ -1,0 +1,1 @@
+"""Delivers over the Telegram Bot API."""
