@@ -1,0 +1,45 @@
+import hmac
+from binascii import Error as Base64Error
+from typing import Final
+
+from aiohttp import BasicAuth, hdrs, web
+from pydantic import Field, SecretStr
+
+from announce.archive.embedded.failure import QueryError
+from announce.runtime.settings import Settings
+
+_DENIED: Final = "Authentication failed: password is incorrect, or there is no user with such name"
+
+
+class CredentialSettings(Settings):
+    """Who may use the embedded server. Clients that give no name are the user `default`, as in ClickHouse."""
+
+    clickhouse_embedded_user: str = Field("default", description="The embedded ClickHouse server's one user.")
+    clickhouse_embedded_password: SecretStr = Field(
+        SecretStr(""), description="That user's password; by default there is none, as on a fresh ClickHouse server."
+    )
+
+
+def check(request: web.Request, url: dict[str, str], settings: CredentialSettings) -> None:
+    """Check a request's credentials, which come as Basic authorization, in ClickHouse's headers or in the URL.
+
+    Raises:
+        QueryError: they are not those of the user.
+    """
+    name, password = _given(request, url)
+    known = hmac.compare_digest(name.encode(), settings.clickhouse_embedded_user.encode())
+    expected = settings.clickhouse_embedded_password.get_secret_value()
+    if not (hmac.compare_digest(password.encode(), expected.encode()) and known):
+        raise QueryError(516, "AUTHENTICATION_FAILED", _DENIED)
+
+
+def _given(request: web.Request, url: dict[str, str]) -> tuple[str, str]:
+    header = request.headers.get(hdrs.AUTHORIZATION)
+    if header is not None:
+        try:
+            basic = BasicAuth.decode(header, encoding="utf-8")
+        except (ValueError, Base64Error):
+            raise QueryError(516, "AUTHENTICATION_FAILED", "The Authorization header is not Basic") from None
+        return basic.login or "default", basic.password
+    name = request.headers.get("X-ClickHouse-User") or url.get("user") or "default"
+    return name, request.headers.get("X-ClickHouse-Key") or url.get("password") or ""
