@@ -11,6 +11,7 @@ from aiohttp import web
 from announce_fakes.script import Script
 
 JSON = "application/json; charset=UTF-8"
+_encode = msgspec.json.Encoder().encode
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
@@ -24,7 +25,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def of(cls, status: int, content: object) -> "Reply":
         """An answer whose body is `content` as JSON."""
-        return cls(status, msgspec.json.encode(content))
+        return cls(status, _encode(content))
 
 
 class Call(msgspec.Struct):

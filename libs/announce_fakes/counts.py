@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 _SHOWN_REPEATS = 100
+_SUCCESSES = range(200, 300)
 
 
 class Tally(msgspec.Struct, gc=False):
@@ -44,7 +45,7 @@ class Entry(msgspec.Struct, gc=False):
     @property
     def accepted(self) -> bool:
         """Whether the provider took the message."""
-        return 200 <= self.status < 300 and bool(self.key)  # noqa: PLR2004  HTTP's success statuses
+        return self.status in _SUCCESSES and bool(self.key)
 
 
 class Counts:

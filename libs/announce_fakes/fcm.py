@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from announce_fakes.contract import Call, Reply, content_key
 from announce_fakes.endpoint import Endpoint
-from announce_fakes.fcm_message import Message, SendRequest, violations
+from announce_fakes.fcm_message import Message, SendRequest, violation
 from announce_fakes.google_errors import google_error, invalid_argument, scripted_error
 from announce_fakes.oauth import LIFETIME_S, AccessTokens, TokenContract
 from announce_fakes.script import Script, ScriptError, read_parameters
@@ -55,7 +55,7 @@ class FcmContract:
         if project is None or request.method != "POST":
             return _NOT_FOUND
         headers = request.headers
-        authorization = headers.get("Authorization")
+        authorization = headers.get(hdrs.AUTHORIZATION)
         try:
             sent = self._decoder.decode(body)
         except msgspec.MsgspecError as error:
@@ -84,7 +84,7 @@ class FcmContract:
         return _NOT_FOUND if project != self.project_id else None
 
     def _send(self, project: str, message: Message, body_bytes: int) -> Reply:
-        if (wrong := next(violations(message, body_bytes), None)) is not None:
+        if (wrong := violation(message, body_bytes)) is not None:
             return invalid_argument(*wrong)
         self._sent += 1
         return Reply.of(200, {"name": f"projects/{project}/messages/0:{time.time_ns() // 1000}%{self._sent:016x}"})

@@ -1,12 +1,13 @@
 """The body of FCM's messages:send, and what FCM refuses about it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Literal
 
 import msgspec
 
+_TOPIC = re.compile(r"[a-zA-Z0-9\-_.~%]+")
 _RESERVED = re.compile(r"from|message_type|google.*|gcm.*", re.DOTALL)
 _PAYLOAD_BYTES = 4096
 _TOPIC_PAYLOAD_BYTES = 2048
@@ -85,37 +86,43 @@ def _is_reserved(key: str) -> bool:
     return not key or _RESERVED.fullmatch(key) is not None
 
 
-def violations(message: Message, body_bytes: int) -> Iterator[tuple[str, str]]:
-    """What FCM refuses in a message whose shape is right: the field's path, and why.
+def violation(message: Message, body_bytes: int) -> tuple[str, str] | None:
+    """The first thing that FCM refuses in a message whose shape is right: the field's path, and why.
 
     Args:
         message: The message.
         body_bytes: The size of the JSON that it came in; its payload is no bigger.
     """
-    targets = [kind for kind in (message.token, message.topic, message.condition) if kind is not None]
-    if len(targets) != 1:
-        yield "message", "Exactly one of token, topic or condition is required"
-    elif not targets[0]:
-        yield "message.token", "The registration token is not a valid FCM registration token"
-    if message.topic is not None and not re.fullmatch(r"[a-zA-Z0-9\-_.~%]+", message.topic):
-        yield "message.topic", "Malformed topic name"
+    if (found := _target_violation(message)) is not None:
+        return found
     for key in message.data:
         if _is_reserved(key):
-            yield f"message.data[{key}]", f"Invalid data payload key: {key}"
+            return f"message.data[{key}]", f"Invalid data payload key: {key}"
     limit = _PAYLOAD_BYTES if message.token is not None else _TOPIC_PAYLOAD_BYTES
     if body_bytes > limit and (size := _payload_bytes(message)) > limit:
-        yield "message", f"Message is too big: {size} bytes of payload, at most {limit} are allowed"
-    if message.android is not None or message.webpush is not None:
-        yield from _platform_violations(message)
+        return "message", f"Message is too big: {size} bytes of payload, at most {limit} are allowed"
+    return _platform_violation(message)
 
 
-def _platform_violations(message: Message) -> Iterator[tuple[str, str]]:
-    android = message.android
+def _target_violation(message: Message) -> tuple[str, str] | None:
+    targets = (message.token, message.topic, message.condition)
+    if targets.count(None) != len(targets) - 1:
+        return "message", "Exactly one of token, topic or condition is required"
+    if message.token == "":
+        return "message.token", "The registration token is not a valid FCM registration token"
+    if message.topic is not None and not _TOPIC.fullmatch(message.topic):
+        return "message.topic", "Malformed topic name"
+    return None
+
+
+def _platform_violation(message: Message) -> tuple[str, str] | None:
+    android, webpush = message.android, message.webpush
     if android is not None and android.ttl is not None and float(android.ttl[:-1]) > _MAX_TTL_S:
-        yield "message.android.ttl", "TTL must be between 0 and 4 weeks"
-    options = message.webpush.fcm_options if message.webpush is not None else None
+        return "message.android.ttl", "TTL must be between 0 and 4 weeks"
+    options = webpush.fcm_options if webpush is not None else None
     if options is not None and not options.get("link", "https://").startswith("https://"):
-        yield "message.webpush.fcm_options.link", "Link must be an HTTPS URL"
+        return "message.webpush.fcm_options.link", "Link must be an HTTPS URL"
+    return None
 
 
 def _payload_bytes(message: Message) -> int:

@@ -46,9 +46,9 @@ class AccessTokens:
     def issue(self) -> str:
         """A new token."""
         now = time.monotonic()
-        self._ends = {token: end for token, end in self._ends.items() if end > now}
+        self._ends = {bearer: end for bearer, end in self._ends.items() if end > now}
         token = f"ya29.{secrets.token_urlsafe(32)}"
-        self._ends[token] = now + self.lifetime_s
+        self._ends[f"Bearer {token}"] = now + self.lifetime_s
         return token
 
     def revoke(self) -> None:
@@ -57,8 +57,7 @@ class AccessTokens:
 
     def accept(self, authorization: str | None) -> bool:
         """Whether an Authorization header holds a live token."""
-        scheme, _, token = (authorization or "").partition(" ")
-        return scheme == "Bearer" and self._ends.get(token, 0.0) > time.monotonic()
+        return self._ends.get(authorization or "", 0.0) > time.monotonic()
 
 
 class TokenContract:

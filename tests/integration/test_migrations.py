@@ -7,13 +7,13 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.servers import Postgres
 
 from announce.store.database import Database, RowRefused, database
 from announce.store.migrate import MigrationRefused, Migrator, read_migrations
 from announce.store.settings import MigrationSettings, StoreSettings
 from announce_stack import postgres
 from announce_stack.report import silent
+from tests.servers import Postgres
 
 FOLDER = MigrationSettings().migrations_dir
 

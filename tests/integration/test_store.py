@@ -3,7 +3,6 @@ from importlib.resources import files
 from uuid import UUID, uuid4
 
 import pytest
-from tests.servers import Postgres
 
 from announce.model.alert import Severity
 from announce.model.envelope import Envelope, Message
@@ -29,6 +28,7 @@ from announce.store.deliveries import AttemptRow, DeadLetterRow, DeliveryRecord,
 from announce.store.keyring import create_company, create_key, load_keyring, revoke_key
 from announce.store.settings import StoreSettings
 from announce.store.subscriptions import Subscription, matching_subscriptions, save_subscriptions
+from tests.servers import Postgres
 
 WINDOW_S = 86_400.0
 KEYS = ("u3Uc-qAi9iiCv3fkBfRUAKrM1gH8w51-nVU8M8A73Jg=", "_0pGBdyRHpSS8Rm_KMAFTtzJBxbK7V_fJVAFo3nFvNM=")

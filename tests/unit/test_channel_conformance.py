@@ -31,6 +31,7 @@ STRANGE_BODIES = {
     "error of a wrong type": b'{"error":"no","ok":"no","name":7,"result":[],"error_code":"x","description":{}}',
     "details of a wrong type": b'{"error":{"code":503,"status":5,"details":{"@type":1}},"ok":false,"parameters":[]}',
     "success of another kind": b'{"name":"nginx","ok":true,"result":true}',
+    "success denied": b'{"ok":false,"result":{"message_id":42}}',
     "truncated": b'{"name":"projects/demo-project/mess',
     "deep": b'{"x":' * 30_000,
     "long": b"x" * 65_536,

@@ -25,6 +25,12 @@ def test_json_that_jsonb_can_hold_stays_as_it_is(raw: bytes) -> None:
         b"\xff",
         b"[" * 100_000,
         b'{"a":1e999}',
+        b'{"a":1e-400000}',
+        b'{"a":0e-400000}',
+        b'{"a":0.' + b"0" * 20_000 + b"1}",
+        b'{"a":' + b"9" * 5000 + b"}",
+        '{"a":1}'.encode("utf-16"),
+        b'\xef\xbb\xbf{"a":1}',
     ],
 )
 def test_anything_else_is_kept_byte_for_byte(raw: bytes) -> None:

@@ -2,6 +2,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import SettingsConfigDict
 
 from announce.runtime.settings import Settings
 
@@ -22,6 +23,8 @@ class Endpoint:
 
 class ArchiveSettings(Settings):
     """How a service reaches ClickHouse."""
+
+    model_config = SettingsConfigDict(hide_input_in_errors=True)
 
     clickhouse_dsn: SecretStr = Field(
         SecretStr("http://127.0.0.1:8123/default"),

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from itertools import chain
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 import msgspec
 from nats.errors import Error as NatsError
@@ -33,11 +33,6 @@ class _OneLine(str):
 
     __slots__ = ()
 
-    def __new__(cls, value: str) -> Self:
-        if "\n" in value or "\r" in value:
-            raise ValueError("a header's value must be one line")
-        return super().__new__(cls, value)
-
     def strip(self, _: str | None = None, /) -> str:
         return self
 
@@ -55,7 +50,7 @@ class OutgoingMessage(NamedTuple):
 
     def all_headers(self) -> dict[str, str]:
         """Return the headers with the message's id among them."""
-        return {name: _OneLine(value) for name, value in (*self.headers.items(), (MSG_ID_HEADER, self.msg_id))}
+        return {MSG_ID_HEADER: self.msg_id, **self.headers}
 
 
 class Receipt(NamedTuple):
@@ -170,8 +165,14 @@ class Publisher:
 
 
 def _in_batch(message: OutgoingMessage, batch_id: str, number: int) -> dict[str, str]:
-    return {
-        **message.all_headers(),
-        "Nats-Batch-Id": _OneLine(batch_id),
-        "Nats-Batch-Sequence": _OneLine(str(number)),
-    }
+    headers = message.all_headers()
+    headers["Nats-Batch-Id"] = batch_id
+    headers["Nats-Batch-Sequence"] = str(number)
+    return _one_line(headers)
+
+
+def _one_line(headers: Mapping[str, str]) -> dict[str, str]:
+    for value in headers.values():
+        if "\n" in value or "\r" in value:
+            raise ValueError("a header's value must be one line")
+    return {name: _OneLine(value) for name, value in headers.items()}

@@ -24,7 +24,7 @@ DEPENDENCY: Final = "timescaledb"
 COMMAND_TIMEOUT_S: Final = 30.0
 CONNECT_TIMEOUT_S: Final = 5.0
 CHECK_INTERVAL_S: Final = 1.0
-CHECK_TIMEOUT_S: Final = 2.0
+CHECK_TIMEOUT_S: Final = 5.0
 
 _AWAY: Final = (
     OSError,

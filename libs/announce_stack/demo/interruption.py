@@ -27,7 +27,8 @@ def interruptible(run: Callable[[], int]) -> int:
 def ignore() -> None:
     """From now on these signals do nothing: what is being taken down must not be left half way."""
     for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+        # Not SIG_IGN, which programs that are still being started would inherit.
+        signal.signal(number, _pass_over)
 
 
 def wait() -> None:
@@ -42,3 +43,7 @@ def wait() -> None:
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     ignore()
     raise KeyboardInterrupt
+
+
+def _pass_over(_number: int, _frame: FrameType | None) -> None:
+    """Nothing is done."""

@@ -15,7 +15,7 @@ from announce_stack.stack import Stack
 from announce_stack.supervisor import Supervisor
 
 POLL_S = 0.1
-BREAK_OFF_GRACE_S = 5.0
+BREAK_OFF_GRACE_S = 2.0
 
 
 @contextmanager
@@ -47,10 +47,13 @@ def _start(stack: Stack, folder: Path) -> None:
     with ThreadPoolExecutor(max_workers=1) as pool:
         start = pool.submit(stack.up, Request(fakes=True))
         try:
-            start.result()
+            # The system may hand a signal to either thread, but this one acts on it, once it wakes.
+            while not wait([start], timeout=POLL_S).done:
+                pass
         except KeyboardInterrupt:
             _break_off(start, folder)
             raise
+        start.result()
 
 
 def _break_off(start: Future[None], folder: Path) -> None:

@@ -20,7 +20,6 @@ COLUMNS: Final = (
     Column("ms", align=">"),
 )
 STYLES: Final = {Status.SENT: Style.GREEN, Status.EXPIRED: Style.YELLOW, Status.DEAD: Style.RED}
-WIDEST: Final = 120
 
 
 def show(results: Sequence[Result], console: Console) -> bool:
@@ -33,7 +32,7 @@ def show(results: Sequence[Result], console: Console) -> bool:
     wrong = [faults(result, addresses) for result in results]
     rows = [_row(result, well=not found) for result, found in zip(results, wrong, strict=True)]
     console.heading("What was sent, and what became of it")
-    for line in render(COLUMNS, rows, min(console.width, WIDEST), console.paint):
+    for line in render(COLUMNS, rows, console.width, console.paint):
         console.line(line)
     for note in _notes():
         console.line(note, Style.DIM)

@@ -9,27 +9,15 @@ from aiohttp import web
 
 from announce.archive.embedded.connection import Scope
 from announce.archive.embedded.failure import QueryError, not_implemented
+from announce.archive.embedded.statement import WAIT_SETTING
 
 # These parameters of ClickHouse's HTTP interface are no settings. Sessions don't exist here: each request has its own.
-_NO_SETTINGS: Final = frozenset(
-    [
-        "query",
-        "query_id",
-        "database",
-        "default_format",
-        "user",
-        "password",
-        "quota_key",
-        "stacktrace",
-        "buffer_size",
-        "wait_end_of_query",
-        "session_id",
-        "session_timeout",
-        "session_check",
-        "client_protocol_version",
-    ]
-)
-_UNSUPPORTED: Final = ("compress", "decompress", "role")
+_NO_SETTINGS: Final = {
+    *("query", "query_id", "database", "default_format", "user", "password", "quota_key", "stacktrace"),
+    *("buffer_size", "wait_end_of_query", "client_protocol_version"),
+    *("session_id", "session_timeout", "session_check"),
+}
+_UNSUPPORTED: Final = ("compress", "decompress", "role", WAIT_SETTING)
 _PARAMETER: Final = "param_"
 
 

@@ -25,10 +25,12 @@ class Relay:
     Args:
         folder: for the file.
         whole: keep all of the answer until it is complete, however much it is.
+        ahead_bytes: how much may wait otherwise.
     """
 
-    def __init__(self, folder: Path, *, whole: bool) -> None:
+    def __init__(self, folder: Path, *, whole: bool, ahead_bytes: int = _AHEAD_BYTES) -> None:
         self._loop = asyncio.get_running_loop()
+        self._ahead_bytes = ahead_bytes
         self._whole = whole
         self._news = asyncio.Event()
         self._changed = threading.Condition()
@@ -55,7 +57,7 @@ class Relay:
             AbandonedError: nobody waits for it any more.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._whole or self._given - self._taken < _AHEAD_BYTES)
+            self._changed.wait_for(self._has_room)
             if self._closed:
                 raise AbandonedError
             self._file.seek(self._given)
@@ -87,6 +89,9 @@ class Relay:
     async def _next(self) -> None:
         await self._news.wait()
         self._news.clear()
+
+    def _has_room(self) -> bool:
+        return self._closed or self._whole or self._given - self._taken < self._ahead_bytes
 
     def _take(self) -> bytes:
         with self._changed:

@@ -22,8 +22,12 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+# With this setting, every DROP has the SYNC that `parse` takes off.
+WAIT_SETTING: Final = "database_atomic_wait_for_drop_and_detach_synchronously"
 _DATA_START: Final = re.compile(rb"[ \t\f]*\r?\n?")
 _READING: Final = {b"SELECT", b"WITH", b"FROM", b"("}
+_BEFORE_TARGET: Final = {b"INTO", b"TABLE", b"."}
+_BEFORE_VICTIM: Final = {b"EXISTS", b"EMPTY", b".", b","}
 _ANSWERING: Final = {b"SHOW", b"DESCRIBE", b"DESC", b"EXPLAIN", b"EXISTS", b"CHECK"}
 
 
@@ -103,7 +107,7 @@ def find_load(text: bytes) -> Load | None:
     previous = b"INTO"
     for token in tokens:
         # Behind these a name is due, and a table may well be called `values`.
-        if previous not in {b"INTO", b"TABLE", b"."}:
+        if previous not in _BEFORE_TARGET:
             match token.text:
                 case b"SETTINGS":
                     settings_at = token.start
@@ -142,7 +146,7 @@ def parse(text: bytes) -> Read | Command:
     inserts = first == b"WITH" and any(token.text == b"INSERT" and token.depth == 0 for token in tokens)
     if first in _READING and not inserts:
         return Read(text[:end], named, output_at)
-    return Command(text[:end], named, first in _ANSWERING)
+    return Command(_without_wait(text[:end], tokens), named, first in _ANSWERING)
 
 
 def _tokens(text: bytes) -> Iterator[_Token]:
@@ -178,6 +182,23 @@ def _format_clause(tokens: list[_Token]) -> tuple[_Token, _Token] | None:
     return None
 
 
+def _without_wait(text: bytes, tokens: list[_Token]) -> bytes:
+    """Take the SYNC off a DROP.
+
+    It would wait until a dropped table's files are gone, and nothing in chdb removes them: it would wait for ever, and
+    hold the engine. The table itself is gone at once in either case.
+    """
+    if tokens[0].text != b"DROP":
+        return text
+    # The shortest is DROP TABLE name SYNC.
+    for before, token in pairwise(tokens[2:]):
+        if token.text == b"SYNC" and before.text not in _BEFORE_VICTIM:
+            return text[: token.start] + text[token.end :]
+        if (before.text, token.text) == (b"NO", b"DELAY"):
+            return text[: before.start] + text[token.end :]
+    return text
+
+
 def _refuse(tokens: list[_Token]) -> None:
     """Refuse what an HTTP server refuses and the engine, made for local use, would do."""
     words = [token.text for token in tokens]
@@ -186,5 +207,7 @@ def _refuse(tokens: list[_Token]) -> None:
     for pair in pairwise(words):
         if pair in {(b"INTO", b"OUTFILE"), (b"FROM", b"INFILE")}:
             raise QueryError(48, "NOT_IMPLEMENTED", f"{pair[0].decode()} {pair[1].decode()} is not allowed over HTTP")
+    if words[0] == b"DROP" and WAIT_SETTING.upper().encode() in words:
+        raise not_implemented(WAIT_SETTING)
     if words[0] == b"INSERT" and (b"INPUT", b"(") in pairwise(words):
         raise not_implemented("INSERT … SELECT … FROM input()")
