@@ -125,6 +125,7 @@ async def measure(environment: dict[str, str], arguments: argparse.Namespace) ->
         producer = Producer(environment, session)
         for number in range(WARM_UP):
             await producer.send(f"warm-{number}")
+        await producer.receipts(WARM_UP)
         await steady(producer, arguments.rate, arguments.seconds)
         await full_speed(producer, arguments.burst)
 

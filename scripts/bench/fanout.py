@@ -85,7 +85,8 @@ def running(folder: Path, subscriptions: int) -> Iterator[Bench]:
     passwords, fernet = nats.fresh_passwords(), Fernet.generate_key().decode()
     dsn = postgres.dsn(postgres_port, PASSWORD)
     admin_url = nats.url(nats_port, "admin", passwords)
-    environment = {
+    # A setting of ingestd's that the caller has set is tried out.
+    environment = {name: value for name, value in os.environ.items() if name.startswith("BA_INGESTD_")} | {
         "BA_SECRET_KEYS": fernet,
         "BA_PG_DSN": dsn,
         "BA_NATS_URL": nats.url(nats_port, "ingestd", passwords),

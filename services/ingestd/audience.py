@@ -8,7 +8,7 @@ from announce.bus.publisher import OutgoingMessage
 from announce.bus.streams import deliver_subject
 from announce.model.alert import Alert
 from announce.model.envelope import TRACE_HEADER, Envelope, Message, encode_envelope
-from announce.model.identity import delivery_id
+from announce.model.identity import DeliveryIds
 from announce.model.target import address_of, target_at
 from announce.observe.logging import event
 from announce.store.subscriptions import Recipient
@@ -58,6 +58,7 @@ class Mailing:
             data=alert.data,
             collapse_key=alert.collapse_key,
         )
+        self._ids = DeliveryIds(*self._record.key)
         self._headers = {TRACE_HEADER: self._record.traceparent}
 
     def to(self, addressees: Iterable[Addressee]) -> list[OutgoingMessage]:
@@ -66,7 +67,7 @@ class Mailing:
 
     def _to(self, channel: str, address: str, target: dict[str, str | int]) -> OutgoingMessage:
         company_id, alert_id = self._record.key
-        identity = delivery_id(company_id, alert_id, channel, address)
+        identity = self._ids.of(channel, address)
         envelope = Envelope(
             delivery_id=identity,
             alert_id=alert_id,

@@ -10,14 +10,17 @@ from typing import Final
 
 from announce.bus.connection import BusUnavailable
 from announce.bus.publisher import OutgoingMessage, Publisher, Receipt
+from announce.bus.streams import channel_of
 from announce.observe.logging import event
+from announce.runtime.background import background
 from announce.runtime.backoff import Backoff
-from announce.store.alerts import FanoutProgress, FinishedFanout, fanout_progress, save_fanout_progress
+from announce.store.alerts import FanoutProgress, FinishedFanout, fanout_progress
 from announce.store.database import Database
 from announce.store.subscriptions import Recipient, matching_subscriptions
 from ingestd import metrics
 from ingestd.arrival import Arrived
 from ingestd.audience import Mailing, named_targets, subscribers
+from ingestd.bookmark import Bookmark
 from ingestd.patience import insist
 from ingestd.register import Register
 from ingestd.settings import IngestdSettings
@@ -26,6 +29,11 @@ log = logging.getLogger(__name__)
 
 SMALL: Final = 200
 """A fan-out to fewer subscriptions than this is small: it is published at once, in one batch."""
+
+
+PAGE_BYTES: Final = 2 * 1024 * 1024
+ADDITION_BYTES: Final = 500
+"""About what an envelope has beside the alert's own words."""
 
 
 class Crowded(Exception):  # noqa: N818 - it says what is the case
@@ -102,25 +110,29 @@ class Fanout:
             self._slots.release()
 
     async def _stream(self, arrived: Arrived, progress: FanoutProgress) -> int:
-        """Read page after page while earlier ones are being published; remember how far they all are."""
-        mailing, size = Mailing(arrived), self._settings.page_size
+        """Read the next page while earlier ones are being published; remember how far they all are."""
+        mailing, size = Mailing(arrived), self._page_size(arrived)
         after, deliveries = progress.after, progress.deliveries
         flights: deque[tuple[asyncio.Task[int], FanoutProgress]] = deque()
-        async with asyncio.TaskGroup() as group:
-            while page := await self._page(arrived, after, size):
+        bookmark = Bookmark(self._database, arrived.record)
+        async with background(bookmark.keep()), asyncio.TaskGroup() as group:
+            reading = group.create_task(self._page(arrived, after, size))
+            while page := await reading:
+                after = page[-1].subscription_id
+                reading = group.create_task(self._page(arrived, after, size))
                 messages = mailing.to(subscribers(page))
-                after, deliveries = page[-1].subscription_id, deliveries + len(messages)
+                deliveries += len(messages)
                 flight = group.create_task(_publish(self._large, messages))
                 flights.append((flight, FanoutProgress(after, deliveries)))
                 if len(flights) == self._settings.pages_in_flight:
-                    await self._land(arrived, *flights.popleft())
+                    bookmark.move(await _land(flights))
             while flights:
-                await self._land(arrived, *flights.popleft())
+                bookmark.move(await _land(flights))
         return deliveries
 
-    async def _land(self, arrived: Arrived, flight: asyncio.Task[int], progress: FanoutProgress) -> None:
-        await flight
-        await insist("progress", lambda: save_fanout_progress(self._database, *arrived.record[:2], progress))
+    def _page_size(self, arrived: Arrived) -> int:
+        """Return how many envelopes of this alert's size may be in the memory at once."""
+        return max(1, min(self._settings.page_size, PAGE_BYTES // (len(arrived.record.content) + ADDITION_BYTES)))
 
     async def _page(self, arrived: Arrived, after: int, limit: int) -> list[Recipient]:
         company_id, alert = arrived.record.key.company_id, arrived.alert
@@ -128,6 +140,13 @@ class Fanout:
             "subscriptions",
             lambda: matching_subscriptions(self._database, company_id, alert.severity, alert.tags, after, limit),
         )
+
+
+async def _land(flights: deque[tuple[asyncio.Task[int], FanoutProgress]]) -> FanoutProgress:
+    """Wait for the oldest page; return how far the fan-out has then come."""
+    flight, progress = flights.popleft()
+    await flight
+    return progress
 
 
 async def _publish(publisher: Publisher, messages: Sequence[OutgoingMessage]) -> int:
@@ -147,13 +166,13 @@ async def _publish(publisher: Publisher, messages: Sequence[OutgoingMessage]) ->
 
 
 def _count(messages: Sequence[OutgoingMessage], receipts: Sequence[Receipt | BusUnavailable]) -> None:
-    channels = Counter(
-        message.subject.split(".")[2]
+    subjects = Counter(
+        message.subject
         for message, receipt in zip(messages, receipts, strict=True)
         if isinstance(receipt, Receipt) and not receipt.duplicate
     )
-    for channel, count in channels.items():
-        metrics.ENVELOPES.labels(channel).inc(count)
+    for subject, count in subjects.items():
+        metrics.ENVELOPES.labels(channel_of(subject)).inc(count)
 
 
 def _note_end(arrived: Arrived, deliveries: int) -> None:

@@ -35,7 +35,7 @@ class IngestdSettings(Settings):
     max_alerts_held: int = Field(
         512, ge=8, le=20_000, description="Alerts from JetStream that one process works on at once."
     )
-    page_size: int = Field(800, ge=1, le=10_000, description="Subscriptions that a fan-out reads at once.")
+    page_size: int = Field(1000, ge=1, le=10_000, description="Subscriptions that a fan-out reads at once.")
     pages_in_flight: int = Field(
         4, ge=1, le=64, description="Pages of one fan-out that are being published at once, while the next is read."
     )

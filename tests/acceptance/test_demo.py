@@ -66,7 +66,7 @@ def start(folder: Path) -> Iterator[Start]:
     for process in started:
         if process.poll() is None:
             process.send_signal(SIGINT)
-        process.communicate()
+            process.communicate()
 
 
 def remains(folder: Path) -> list[str]:

@@ -126,6 +126,9 @@ def test_bytes_that_are_no_utf8_pass(server: EmbeddedServer) -> None:
         ("INSERT INTO t FROM INFILE '/etc/passwd' FORMAT TSV", {}, 501, 48, "FROM INFILE"),
         ("INSERT INTO t SELECT * FROM input('a Int8') FORMAT TSV", {}, 501, 48, "input()"),
         ("SELECT 1", {"compress": "1"}, 501, 48, "compress"),
+        ("SELECT 1", {"query_id": "a\r\nX-Other: b"}, 400, 36, "query_id"),
+        ("SELECT 1", {"default_format": "TSV\r\nX-Other: b"}, 404, 73, "(UNKNOWN_FORMAT)"),
+        ("DROP TABLE t", {"database_atomic_wait_for_drop_and_detach_synchronously": "1"}, 501, 48, "synchronously"),
     ],
 )
 def test_errors_are_clickhouses_own(

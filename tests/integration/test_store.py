@@ -1,3 +1,4 @@
+import asyncio
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from uuid import UUID, uuid4
@@ -214,6 +215,25 @@ async def test_an_outage_shows_as_such_and_passes(postgres_server: Postgres, sto
         postgres_server.start()
     await store.wait()
     await create_company(store, "acme", "Acme")
+
+
+async def test_a_cancellation_during_an_outage_stays_a_cancellation(postgres_server: Postgres, store: Database) -> None:
+    borrowed = asyncio.Event()
+
+    async def hold() -> None:
+        async with store.connection():
+            borrowed.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(hold())
+    await borrowed.wait()
+    postgres_server.kill()
+    try:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    finally:
+        postgres_server.start()
 
 
 async def test_keys_are_kept_encrypted_and_end_when_revoked(store: Database, dsn: str) -> None:

@@ -1,7 +1,8 @@
 """Publishing to one stream, acknowledged by JetStream.
 
 With `sync_interval: always` the server syncs once a message, or once an atomic batch: what many callers publish at
-the same moment therefore goes out as one batch. The design's figures: 5k/s one by one, 22k/s in batches of 100.
+the same moment therefore goes out as one batch. A batch costs it four syncs and some files, whatever its size: on one
+machine 5k messages/s went one by one, 9k/s in batches of 200, 17k/s in batches of 1000, the most that a batch may have.
 """
 
 import asyncio
@@ -20,15 +21,19 @@ from announce.model.envelope import MSG_ID_HEADER
 from announce.runtime.batcher import Batcher
 
 ACK_TIMEOUT_S: Final = 5.0
-MAX_BATCH: Final = 200
+MAX_BATCH: Final = 1000
+WHOLE_BATCH: Final = 100
+"""So many messages at once go out by themselves; fewer wait for company."""
+TURN: Final = 100
+"""After so many messages others get their turn."""
 MAX_BATCHES_RUNNING: Final = 4
 
 
-class _OneLine(str):
-    """A header's value without line breaks.
+class _HeaderBlock(str):
+    """A header's value together with the headers that follow it.
 
-    nats-py strips and translates every value, which takes longer than all the rest of publishing; there is nothing to
-    take out of this one.
+    nats-py checks and translates each header by itself, which takes longer than all the rest of publishing. These were
+    checked when they were put together, so its translation finds nothing to do.
     """
 
     __slots__ = ()
@@ -117,7 +122,7 @@ class Publisher:
 
         Whoever repeats those that it may not hold, and no others, can do so for longer than the duplicate window.
         """
-        if len(messages) < MAX_BATCH:
+        if len(messages) < WHOLE_BATCH:
             return await asyncio.gather(*map(self._batcher.submit, messages))
         chunks = [messages[first : first + MAX_BATCH] for first in range(0, len(messages), MAX_BATCH)]
         return list(chain.from_iterable(await asyncio.gather(*map(self._publish, chunks))))
@@ -131,14 +136,16 @@ class Publisher:
             return await asyncio.gather(*map(self._publish_one, messages))
 
     async def _publish_batch(self, messages: Sequence[OutgoingMessage]) -> Sequence[Receipt] | _BatchRefused:
-        batch_id = self._nuid.next().decode()
+        headers = _BatchHeaders(self._nuid.next().decode())
         try:
             client = self._connection.client
-            *most, last = enumerate(messages, start=1)
-            for number, message in most:
-                await client.publish(message.subject, message.payload, headers=_in_batch(message, batch_id, number))
-            headers = _in_batch(last[1], batch_id, last[0]) | {"Nats-Batch-Commit": "1"}
-            reply = await client.request(last[1].subject, last[1].payload, timeout=ACK_TIMEOUT_S, headers=headers)
+            for message in messages[:-1]:
+                await client.publish(message.subject, message.payload, headers=headers.next(message))
+                if headers.number % TURN == 0:
+                    await asyncio.sleep(0)
+            last = messages[-1]
+            commit = headers.next(last) | {"Nats-Batch-Commit": "1"}
+            reply = await client.request(last.subject, last.payload, timeout=ACK_TIMEOUT_S, headers=commit)
         except (NatsError, BusUnavailable):
             return _BatchRefused.REFUSED
         ack = _decode_ack(reply.data)
@@ -164,15 +171,30 @@ class Publisher:
         return Receipt(ack.seq, ack.duplicate)
 
 
-def _in_batch(message: OutgoingMessage, batch_id: str, number: int) -> dict[str, str]:
-    headers = message.all_headers()
-    headers["Nats-Batch-Id"] = batch_id
-    headers["Nats-Batch-Sequence"] = str(number)
-    return _one_line(headers)
+class _BatchHeaders:
+    """Makes the headers of a batch's messages, one after the other."""
+
+    def __init__(self, batch_id: str) -> None:
+        self.number = 0
+        self._batch_id = batch_id
+        self._own: Mapping[str, str] | None = None
+        self._shared = ""
+
+    def next(self, message: OutgoingMessage) -> dict[str, str]:
+        self.number += 1
+        # Messages of one fan-out have their own headers in common.
+        if message.headers is not self._own:
+            self._own = message.headers
+            self._shared = _lines({**message.headers, "Nats-Batch-Id": self._batch_id})
+        first = f"{_one_line(message.msg_id)}\r\nNats-Batch-Sequence: {self.number}{self._shared}"
+        return {MSG_ID_HEADER: _HeaderBlock(first)}
 
 
-def _one_line(headers: Mapping[str, str]) -> dict[str, str]:
-    for value in headers.values():
-        if "\n" in value or "\r" in value:
-            raise ValueError("a header's value must be one line")
-    return {name: _OneLine(value) for name, value in headers.items()}
+def _lines(headers: Mapping[str, str]) -> str:
+    return "".join(f"\r\n{_one_line(name)}: {_one_line(value)}" for name, value in headers.items())
+
+
+def _one_line(text: str) -> str:
+    if "\n" in text or "\r" in text:
+        raise ValueError("a header must be one line")
+    return text

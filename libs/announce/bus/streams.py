@@ -45,6 +45,11 @@ def company_of(subject: str) -> str:
     return subject.rpartition(".")[2]
 
 
+def channel_of(subject: str) -> str:
+    """Return the channel that a delivery's subject names."""
+    return subject.split(".")[2]
+
+
 def stream_configs(settings: StreamSettings) -> list[StreamConfig]:
     """Return every stream as it should be."""
     return [

@@ -16,13 +16,18 @@ MAX_ERROR_CHARS = 1000
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One delivery on its way. `attempt` counts the calls made so far, those before a redelivery included."""
+    """One delivery on its way.
+
+    `attempt` counts the calls made so far, those before a redelivery included; `tries` those of them that count
+    against the retry policy.
+    """
 
     delivery: Delivery
     envelope: Envelope
     address: str
     traceparent: str
     attempt: int
+    tries: int
     started_at: datetime
     started_s: float
     """On the event loop's clock: the retry budget must not jump with the wall clock."""

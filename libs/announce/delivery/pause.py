@@ -34,6 +34,11 @@ class Pause:
         if self._faulty:
             self._open.clear()
 
+    def unused(self) -> None:
+        """Give a passage back without having made a call."""
+        if self._timer is None:
+            self._open.set()
+
     def fault(self, detail: str) -> float:
         """Hear that the configuration is at fault; return the seconds after which the delivery is to try again."""
         loop = asyncio.get_running_loop()

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from time import perf_counter
 from typing import Final
 
 from announce.bus.consumer import Delivery
@@ -67,27 +68,28 @@ class Pipeline:
             address=address,
             traceparent=continue_trace(delivery.header(TRACE_HEADER)),
             attempt=history.attempts,
+            tries=history.attempts,
             started_at=datetime.now(UTC),
             started_s=asyncio.get_running_loop().time(),
         )
 
     async def advance(self, job: Job) -> float | None:
         """Make the next attempt; return the seconds to wait before another one, or None when it has ended."""
+        await self.pause.passage()
         now = datetime.now(UTC)
         if job.envelope.expired(now):
+            self.pause.unused()
             self._end("expired", Reason.EXPIRED)
             self.recorder.record(DeliveryRecord([job.expired_row(now)]), ends=job.delivery)
             return None
-        await self.pause.passage()
         outcome, row = await self._attempt(job)
         return self._decide(job, outcome, row)
 
     async def _attempt(self, job: Job) -> tuple[Outcome, AttemptRow]:
-        loop = asyncio.get_running_loop()
-        began_at, began_s = datetime.now(UTC), loop.time()
+        began_at, began_s = datetime.now(UTC), perf_counter()
         job.attempt += 1
         outcome = await self._call(job)
-        latency_s = loop.time() - began_s
+        latency_s = perf_counter() - began_s
         count_attempt(self.channel.name, outcome, latency_s)
         row = job.attempt_row(outcome, began_at, latency_s)
         _log_attempt(row)
@@ -116,7 +118,10 @@ class Pipeline:
                 return 0.0
             case CredentialRefused() | ChannelFault():
                 self.recorder.record(DeliveryRecord([row]))
-                return self.pause.fault(outcome.detail)
+                wait_s = self.pause.fault(outcome.detail)
+                # Our own fault costs the delivery neither a try nor its budget.
+                job.started_s = asyncio.get_running_loop().time() + wait_s
+                return wait_s
             case Delivered():
                 self.pause.working()
                 self._end("sent", "")
@@ -128,7 +133,8 @@ class Pipeline:
 
     def _retry_or_give_up(self, job: Job, failure: Failure, row: AttemptRow) -> float | None:
         elapsed_s = asyncio.get_running_loop().time() - job.started_s
-        match decide(self.policy, failure, job.attempt, elapsed_s):
+        job.tries += 1
+        match decide(self.policy, failure, job.tries, elapsed_s):
             case RetryAfter(wait_s):
                 RETRIES.labels(self.channel.name).inc()
                 self.recorder.record(DeliveryRecord([row]))

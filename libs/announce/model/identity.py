@@ -11,19 +11,27 @@ ALERT_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DELIVERIES = uuid.UUID("6e5f4d0c-5f0b-5d0a-9a53-3e6d1c2b7a10")
-_DELIVERIES_SHA1 = hashlib.sha1(_DELIVERIES.bytes, usedforsecurity=False)
 _NEITHER_VERSION_NOR_VARIANT = ~(0xF << 76 | 0b11 << 62)
 
 
 def delivery_id(company_id: str, alert_id: str, channel: str, address: str) -> uuid.UUID:
-    """Name one alert to one target: the same fan-out run twice gives the same ids.
+    """Name one alert to one target: the same fan-out run twice gives the same ids."""
+    return DeliveryIds(company_id, alert_id).of(channel, address)
 
-    It is the UUIDv5 that `uuid.uuid5` makes, in a third of the time: fan-out makes ten thousand a second.
-    """
-    digest = _DELIVERIES_SHA1.copy()
-    digest.update(f"{company_id}\n{alert_id}\n{channel}\n{address}".encode())
-    value = int.from_bytes(digest.digest()[:16], "big")
-    return uuid.UUID(int=value & _NEITHER_VERSION_NOR_VARIANT | 5 << 76 | 0b10 << 62)
+
+class DeliveryIds:
+    """Names the deliveries of one alert. They are what `uuid.uuid5` makes, in a third of the time."""
+
+    def __init__(self, company_id: str, alert_id: str) -> None:
+        self._prefix = hashlib.sha1(_DELIVERIES.bytes, usedforsecurity=False)
+        self._prefix.update(f"{company_id}\n{alert_id}\n".encode())
+
+    def of(self, channel: str, address: str) -> uuid.UUID:
+        """Name the delivery to one target."""
+        digest = self._prefix.copy()
+        digest.update(f"{channel}\n{address}".encode())
+        value = int.from_bytes(digest.digest()[:16], "big")
+        return uuid.UUID(int=value & _NEITHER_VERSION_NOR_VARIANT | 5 << 76 | 0b10 << 62)
 
 
 def row_id(created_at: datetime, entropy: int | None = None) -> uuid.UUID:

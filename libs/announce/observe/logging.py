@@ -48,6 +48,8 @@ class JsonFormatter(logging.Formatter):
 
 def configure(service: str, level: str) -> None:
     """Send every log line of the process through the JSON formatter."""
+    # Lines say what happened, not where in the code: looking the caller up would cost as much as the rest of a line.
+    logging._srcfile = None  # noqa: SLF001 - the way that the library documents
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(service))
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)

@@ -39,8 +39,11 @@ def claimed(wanted: Path | None) -> Iterator[Path]:
         lock.truncate(0)
         lock.write(IN_USE)
         lock.flush()
-        yield folder
-        lock.truncate(0)
+        try:
+            yield folder
+        finally:
+            if not Supervisor(folder).running():
+                lock.truncate(0)
 
 
 def _first_free() -> tuple[Path, TextIO]:

@@ -95,11 +95,18 @@ def inquire(request: web.Request, fields: dict[str, str]) -> Inquiry:
         },
         mark=settings.get("log_comment") or uuid.uuid4().hex,
     )
+    output = request.headers.get("X-ClickHouse-Format") or fields.get("default_format") or "TabSeparated"
+    query_id = fields.get("query_id") or str(uuid.uuid4())
+    # Both come back in headers.
+    if not (output.isascii() and output.isalnum()):
+        raise QueryError(73, "UNKNOWN_FORMAT", "Unknown format: a name has letters and digits only")
+    if not (query_id.isascii() and query_id.isprintable()):
+        raise QueryError(36, "BAD_ARGUMENTS", "query_id must be printable ASCII")
     return Inquiry(
         text=fields.get("query", "").encode(errors="surrogateescape"),
         scope=scope,
-        output=request.headers.get("X-ClickHouse-Format") or fields.get("default_format") or "TabSeparated",
-        query_id=fields.get("query_id") or str(uuid.uuid4()),
+        output=output,
+        query_id=query_id,
         whole=fields.get("wait_end_of_query", "0") not in {"", "0"},
         compressed=fields.get("enable_http_compression", "0") not in {"", "0"},
     )
