@@ -16,6 +16,8 @@ from announce.store.migrate import Migrator, read_migrations
 from announce.store.settings import MigrationSettings, StoreSettings
 from announce_stack import nats, ports
 from announce_stack.supervisor import Supervisor
+from tests.ingest import Producer, create_producer, ingesting, settings
+from tests.programs import Program
 from tests.servers import Nats, Postgres
 
 TEMPLATE = "migrated"
@@ -75,3 +77,22 @@ async def nats_server(tmp_path: Path) -> AsyncIterator[Nats]:
         yield server
     finally:
         supervisor.stop(supervisor.running())
+
+
+@pytest.fixture
+async def ingest(
+    tmp_path: Path, dsn: str, nats_server: Nats, store: Database
+) -> AsyncIterator[tuple[Program, Producer]]:
+    await create_producer(store)
+    async with ingesting(tmp_path, settings(dsn, nats_server)) as (program, producer):
+        yield program, producer
+
+
+@pytest.fixture
+def producer(ingest: tuple[Program, Producer]) -> Producer:
+    return ingest[1]
+
+
+@pytest.fixture
+def program(ingest: tuple[Program, Producer]) -> Program:
+    return ingest[0]

@@ -40,17 +40,19 @@ def refused(folder: Path, port: int) -> tuple[int, list[str]]:
     return ended.returncode, ended.stderr.splitlines()
 
 
+ROWS = "".join(f"{number}\n" for number in range(BLOCKS * BLOCK_ROWS))
+BLOCKWISE: dict[str, str | int] = {
+    "query": "INSERT INTO rows FORMAT TSV",
+    "insert_deduplication_token": "batch",
+    "input_format_parallel_parsing": 0,
+    "max_block_size": BLOCK_ROWS,
+    "min_insert_block_size_rows": BLOCK_ROWS,
+    "min_insert_block_size_bytes": 0,
+}
+
+
 def insert(server: EmbeddedServer) -> Reply:
-    rows = "".join(f"{number}\n" for number in range(BLOCKS * BLOCK_ROWS))
-    return server.post(
-        rows,
-        query="INSERT INTO rows FORMAT TSV",
-        insert_deduplication_token="batch",
-        input_format_parallel_parsing=0,
-        max_block_size=BLOCK_ROWS,
-        min_insert_block_size_rows=BLOCK_ROWS,
-        min_insert_block_size_bytes=0,
-    )
+    return server.post(ROWS, **BLOCKWISE)
 
 
 def test_killed_in_the_middle_of_an_insert_it_loses_and_doubles_nothing(server: EmbeddedServer) -> None:
@@ -78,6 +80,14 @@ def test_killed_in_the_middle_of_an_insert_it_loses_and_doubles_nothing(server: 
     for _ in range(2):
         assert insert(server).status == 200
         assert server.ask(TOTALS) == f"{BLOCKS * BLOCK_ROWS}\t{BLOCKS * BLOCK_ROWS}"
+
+
+def test_an_insert_goes_on_when_its_client_leaves(server: EmbeddedServer) -> None:
+    for statement in TABLES:
+        server.ask(statement)
+    with server.sent(ROWS, **BLOCKWISE):
+        wait_until(lambda: len(parts(server)) > 2)
+    assert server.ask(TOTALS) == f"{BLOCKS * BLOCK_ROWS}\t{BLOCKS * BLOCK_ROWS}"
 
 
 def test_it_ends_when_what_runs_has_ended(server: EmbeddedServer) -> None:
