@@ -30,15 +30,6 @@ SUBJECT = "ba.alerts.demo"
 
 
 @pytest.fixture
-async def ingest(
-    tmp_path: Path, dsn: str, nats_server: Nats, store: Database
-) -> AsyncIterator[tuple[Program, Producer]]:
-    await create_producer(store)
-    async with ingesting(tmp_path, settings(dsn, nats_server)) as (program, producer):
-        yield program, producer
-
-
-@pytest.fixture
 async def producer(nats_server: Nats) -> AsyncIterator[Client]:
     """The demo company's producer."""
     client = await nats.connect(nats_server.url("producer-demo"))

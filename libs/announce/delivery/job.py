@@ -85,7 +85,8 @@ def undecodable_letter(delivery: Delivery, problem: str) -> DeadLetterRow:
     """Keep a message that isn't an envelope, byte for byte."""
     _, _, channel, company_id = delivery.subject.split(".")
     return DeadLetterRow(
-        id=row_id(delivery.origin.published_at),
+        # The same when it comes again, so that it is kept once.
+        id=row_id(delivery.origin.published_at, delivery.origin.stream_seq),
         created_at=delivery.origin.published_at,
         company_id=company_id,
         alert_id=None,

@@ -45,7 +45,7 @@ class Recorder:
         try:
             await self._write([entry.record for entry in entries])
         except RowRefused:
-            # One row that can't be stored must not hold up the others.
+            # One row that can't be stored, or that is stored already, must not hold up the others.
             await asyncio.gather(*map(self._commit_alone, entries))
         else:
             await self._acknowledge(entries)
@@ -53,7 +53,7 @@ class Recorder:
 
     async def _commit_alone(self, entry: Entry) -> None:
         try:
-            await self._write([entry.record])
+            await self._write([entry.record], again=True)
         except RowRefused as error:
             UNRECORDED.labels(self._channel).inc()
             event(log, logging.ERROR, "record refused", channel=self._channel, error=str(error))
@@ -63,9 +63,8 @@ class Recorder:
         else:
             await self._acknowledge([entry])
 
-    async def _write(self, records: Sequence[DeliveryRecord]) -> None:
+    async def _write(self, records: Sequence[DeliveryRecord], *, again: bool = False) -> None:
         backoff = Backoff()
-        again = False
         while True:
             try:
                 return await record_deliveries(self._database, records, again=again)
