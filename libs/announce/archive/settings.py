@@ -2,7 +2,6 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import SettingsConfigDict
 
 from announce.runtime.settings import Settings
 
@@ -23,8 +22,6 @@ class Endpoint:
 
 class ArchiveSettings(Settings):
     """How a service reaches ClickHouse."""
-
-    model_config = SettingsConfigDict(hide_input_in_errors=True)
 
     clickhouse_dsn: SecretStr = Field(
         SecretStr("http://127.0.0.1:8123/default"),

@@ -12,7 +12,7 @@ SettingsT = TypeVar("SettingsT", bound="Settings")
 class Settings(BaseSettings):
     """A component's settings: variables start with BA_, and an empty one counts as not set."""
 
-    model_config = SettingsConfigDict(env_prefix="BA_", env_ignore_empty=True, frozen=True)
+    model_config = SettingsConfigDict(env_prefix="BA_", env_ignore_empty=True, frozen=True, hide_input_in_errors=True)
 
 
 class ServiceSettings(Settings):

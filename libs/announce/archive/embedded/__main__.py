@@ -14,9 +14,9 @@ from typing import Final
 from aiohttp import web
 
 from announce.archive.embedded.connection import EngineUnavailableError, refuse_second_process
-from announce.archive.embedded.credentials import CredentialSettings
 from announce.archive.embedded.engine import Engine
 from announce.archive.embedded.server import Server
+from announce.archive.embedded.settings import CredentialSettings
 from announce.observe.logging import event
 from announce.runtime.service import run
 from announce.runtime.settings import ServiceSettings, load

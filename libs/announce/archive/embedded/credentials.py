@@ -3,21 +3,11 @@ from binascii import Error as Base64Error
 from typing import Final
 
 from aiohttp import BasicAuth, hdrs, web
-from pydantic import Field, SecretStr
 
 from announce.archive.embedded.failure import QueryError
-from announce.runtime.settings import Settings
+from announce.archive.embedded.settings import CredentialSettings
 
 _DENIED: Final = "Authentication failed: password is incorrect, or there is no user with such name"
-
-
-class CredentialSettings(Settings):
-    """Who may use the embedded server. Clients that give no name are the user `default`, as in ClickHouse."""
-
-    clickhouse_embedded_user: str = Field("default", description="The embedded ClickHouse server's one user.")
-    clickhouse_embedded_password: SecretStr = Field(
-        SecretStr(""), description="That user's password; by default there is none, as on a fresh ClickHouse server."
-    )
 
 
 def check(request: web.Request, url: dict[str, str], settings: CredentialSettings) -> None:

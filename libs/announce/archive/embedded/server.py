@@ -5,12 +5,12 @@ from aiohttp import hdrs, web
 
 from announce.archive.embedded import credentials, encoding
 from announce.archive.embedded.answer import pieces
-from announce.archive.embedded.credentials import CredentialSettings
 from announce.archive.embedded.engine import Call, Engine
 from announce.archive.embedded.failure import QueryError
 from announce.archive.embedded.inquiry import Inquiry, form_fields, inquire, url_fields
 from announce.archive.embedded.intake import MAX_STATEMENT_BYTES, Insert, receive
 from announce.archive.embedded.reply import Stream, format_headers, refuse, summary_headers
+from announce.archive.embedded.settings import CredentialSettings
 from announce.archive.embedded.statement import Command, Read
 
 
