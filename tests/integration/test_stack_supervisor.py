@@ -70,7 +70,7 @@ def test_a_server_gets_its_settings_and_nobody_elses(supervisor: Supervisor, mon
 
 
 def test_one_that_ends_before_it_is_ready_is_reported_with_its_last_lines(supervisor: Supervisor) -> None:
-    part = server(supervisor, "import sys; print('line\\n' * 50); sys.exit('the reason')")
+    part = server(supervisor, "import sys; print('line\\n' * 50, flush=True); sys.exit('the reason')")
     supervisor.start([part])
     with pytest.raises(StackError, match=r"part:2 ended before it was ready(.|\n)*the reason") as failure:
         supervisor.wait_ready([part])

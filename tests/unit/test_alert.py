@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from announce.model.alert import (
     MAX_ERRORS,
-    Alert,
     ForeignCompany,
     InvalidAlert,
     NotJson,
@@ -17,39 +16,7 @@ from announce.model.alert import (
     parse_company_alert,
     valid_company_id,
 )
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=20,
-)
-TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60)
-NAMES = st.sampled_from([*Alert.model_fields, "token", "channel", "x"])
-FCM = st.builds(
-    lambda token: {"channel": "fcm", "token": token}, st.from_regex(r"[A-Za-z0-9:_-]{1,40}", fullmatch=True)
-)
-TELEGRAM = st.fixed_dictionaries(
-    {"channel": st.just("telegram"), "chat_id": st.integers(-(2**63), 2**63 - 1)},
-    optional={"message_thread_id": st.integers(1, 2**31)},
-)
-MOMENTS = st.builds(
-    datetime.fromtimestamp,
-    st.floats(1.6e9, 4e9),
-    st.timezones(),
-)
-ALERTS = st.fixed_dictionaries(
-    {"title": TEXT.filter(bool)},
-    optional={
-        "alert_id": st.from_regex(r"[A-Za-z0-9._:-]{1,128}", fullmatch=True),
-        "severity": st.sampled_from(list(Severity)),
-        "body": TEXT,
-        "data": st.dictionaries(TEXT, TEXT, max_size=4),
-        "tags": st.lists(TEXT.filter(bool), max_size=16),
-        "targets": st.lists(FCM | TELEGRAM, min_size=1, max_size=5),
-        "collapse_key": TEXT.filter(bool),
-    },
-)
-EXPIRIES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries({}, optional={"ttl_s": st.integers(1, 86400)})
+from tests.alerts import ALERTS, EXPIRIES, JSON, MOMENTS, NAMES
 
 
 def rules(alert: object) -> dict[str, str]:

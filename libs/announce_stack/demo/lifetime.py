@@ -45,6 +45,8 @@ def standing_stack(folder: Path, report: Report) -> Iterator[Mapping[str, str]]:
 def _start(stack: Stack, folder: Path) -> None:
     """Runs `up` where no signal can tear it out of starting a server that nobody would know of then."""
     with ThreadPoolExecutor(max_workers=1) as pool:
+        # An interruption while the thread is being made would leave it to itself; so it is made before there is work.
+        pool.submit(_nothing).result()
         start = pool.submit(stack.up, Request(fakes=True))
         try:
             # The system may hand a signal to either thread, but this one acts on it, once it wakes.
@@ -64,3 +66,7 @@ def _break_off(start: Future[None], folder: Path) -> None:
         # What is left are downloads, and programs that prepare the servers.
         for process in own.family() if own else ():
             process.send(SIGTERM)
+
+
+def _nothing() -> None:
+    """Makes a pool's thread start."""
