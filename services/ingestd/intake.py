@@ -50,16 +50,20 @@ class Intake:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _work(self, delivery: Delivery) -> None:
-        delay_s: float | None = None
+        delay_s: float | None = FAILED_DELAY_S
         try:
             await self._process(delivery)
+            delay_s = None
         except Crowded:
             delay_s = CROWDED_DELAY_S
         except Exception:
             # Whatever one message brings about, the others go on, and it isn't lost.
             log.exception("alert failed", extra={"fields": {"stream_seq": delivery.origin.stream_seq}})
-            delay_s = FAILED_DELAY_S
-        for each in self._under_way.pop(delivery.origin.stream_seq):
+        finally:
+            await self._settle(delivery.origin.stream_seq, delay_s)
+
+    async def _settle(self, stream_seq: int, delay_s: float | None) -> None:
+        for each in self._under_way.pop(stream_seq):
             if each.settled:
                 continue
             if delay_s is None:

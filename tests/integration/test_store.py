@@ -236,6 +236,14 @@ async def test_a_cancellation_during_an_outage_stays_a_cancellation(postgres_ser
         postgres_server.start()
 
 
+async def test_a_pool_that_is_used_up_is_an_outage_too(dsn: str) -> None:
+    async with database(StoreSettings(pg_dsn=dsn, pg_pool_size=2)) as small:
+        async with small.connection(), small.connection():
+            with pytest.raises(DatabaseUnavailable):
+                await create_company(small, "acme", "Acme")
+        await create_company(small, "acme", "Acme")
+
+
 async def test_keys_are_kept_encrypted_and_end_when_revoked(store: Database, dsn: str) -> None:
     await create_company(store, "acme", "Acme", rate_per_s=5)
     cipher = SecretCipher(KEYS[0])

@@ -64,9 +64,9 @@ class Database:
             async with self._pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
                 yield connection
         except _AWAY as error:
-            if isinstance(error.__context__, asyncio.CancelledError):
+            if _being_cancelled():
                 # The block was cancelled, and then its connection couldn't be given back: the first is what counts.
-                raise error.__context__ from None
+                raise asyncio.CancelledError from error
             if isinstance(error, ValueError):  # asyncpg's word for a value that a column can't hold
                 raise RowRefused(str(error)) from error
             raise DatabaseUnavailable(type(error).__name__) from error
@@ -108,6 +108,11 @@ class Database:
                 await asyncio.sleep(backoff.next())
             else:
                 return
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 @asynccontextmanager
