@@ -173,7 +173,11 @@ async def test_what_expires_between_two_tries_is_not_sent_again(rig: Rig) -> Non
 
 
 async def test_poison_is_kept_byte_for_byte_and_holds_up_nobody(rig: Rig) -> None:
-    poison = [b"", b"junk\0\xff", b"{}", b'{"v":2}', encoded(9)[0].replace(b'"chat_id"', b'"chat"')]
+    whole = encoded(9)[0]
+    poison = [b"", b"junk\0\xff", b"{}", b'{"v":2}', whole.replace(b'"chat_id"', b'"chat"')]
+    # The database could hold none of these in their columns.
+    poison += [whole.replace(b"alert-9", b"alert\\u0000"), whole.replace(b'"acme"', b'"' + b"x" * 5000 + b'"')]
+    poison += [whole.replace(b'"chat_id":9', b'"chat_id":"@\\u0000"')]
     await rig.publish(*poison, *encoded(1, 2))
     async with rig.service():
         await eventually(rig.left, 0)

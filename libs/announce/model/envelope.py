@@ -10,6 +10,11 @@ from msgspec import Meta, Struct
 from announce.model.alert import Severity
 
 Aware = Annotated[datetime, Meta(tz=True)]
+# What ingest lets through. Anything else in these would be sent, and then refused by the database each time.
+CompanyId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}\Z")]
+AlertId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,128}\Z")]
+ChannelName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]{0,31}\Z")]
+TargetText = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00]*\Z")]
 
 MSG_ID_HEADER: Final = "Nats-Msg-Id"
 TRACE_HEADER: Final = "traceparent"
@@ -30,10 +35,10 @@ class Envelope(Struct, frozen=True, kw_only=True):
 
     v: Literal[1] = 1
     delivery_id: UUID
-    alert_id: str
-    company_id: str
-    channel: str
-    target: dict[str, str | int]
+    alert_id: AlertId
+    company_id: CompanyId
+    channel: ChannelName
+    target: dict[str, TargetText | int]
     message: Message
     created_at: Aware
     expires_at: Aware | None

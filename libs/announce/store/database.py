@@ -70,7 +70,11 @@ class Database:
             if isinstance(error, ValueError):  # asyncpg's word for a value that a column can't hold
                 raise RowRefused(str(error)) from error
             raise DatabaseUnavailable(type(error).__name__) from error
-        except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+        except (
+            asyncpg.DataError,
+            asyncpg.IntegrityConstraintViolationError,
+            asyncpg.ProgramLimitExceededError,
+        ) as error:
             raise RowRefused(type(error).__name__) from error
 
     @asynccontextmanager
