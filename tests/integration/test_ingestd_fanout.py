@@ -143,7 +143,8 @@ async def test_asked_to_stop_it_hands_back_what_does_not_end_in_time(
 async def test_asked_to_stop_it_lets_end_what_can(
     tmp_path: Path, dsn: str, nats_server: Nats, store: Database, subscribed: list[str], admin: Client
 ) -> None:
-    async with ingesting(tmp_path, settings(dsn, nats_server, **SLOW)) as (program, producer):
+    environment = settings(dsn, nats_server, **SLOW | {"BA_INGESTD_PAGE_SIZE": "100"})
+    async with ingesting(tmp_path, environment) as (program, producer):
         assert (await producer.post({"title": "t"})).status == 202
         await some_way(admin, 100)
         assert await program.terminate() == 0
