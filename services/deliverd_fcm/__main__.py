@@ -1,6 +1,6 @@
 from typing import NoReturn
 
-from announce.delivery.worker import ChannelParts, run_worker
+from announce.delivery.service import ChannelParts, run_worker
 from announce.outbound.client import HttpClient
 from announce.runtime.settings import load
 from deliverd_fcm.channel import FcmChannel

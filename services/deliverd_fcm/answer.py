@@ -26,7 +26,6 @@ QUOTA_WAIT_S: Final = 60.0
 """FCM's own default for a 429 without Retry-After: its quotas are counted by the minute."""
 
 _FCM_ERROR: Final = "type.googleapis.com/google.firebase.fcm.v1.FcmError"
-_TOKEN_FIELD: Final = "message.token"  # noqa: S105 - a field's name
 _TOKEN_WORDS: Final = "registration token"  # noqa: S105 - as FCM calls an address
 
 
@@ -61,8 +60,8 @@ class _Error(Struct, frozen=True):
 
     @property
     def blames_token(self) -> bool:
-        """Whether it is the address that is invalid, and not the rest of the message."""
-        return set(self.fields) == {_TOKEN_FIELD} if self.fields else _TOKEN_WORDS in self.message.lower()
+        """Whether it is the address that is invalid. Where fields are named, it is what we wrote in them."""
+        return not self.fields and _TOKEN_WORDS in self.message.lower()
 
 
 class _Refusal(Struct, frozen=True):

@@ -29,8 +29,8 @@ class FcmChannel:
         """The channel's name."""
         return "fcm"
 
-    def build_request(self, envelope: Envelope, credential: str) -> OutboundRequest:
-        """Write messages:send for this envelope. The credential is an OAuth access token.
+    def build_request(self, envelope: Envelope, credential: str, _plain: bool, /) -> OutboundRequest:  # noqa: FBT001
+        """Write messages:send for this envelope. The credential is an OAuth access token; markup there is none.
 
         Raises:
             ValueError: FCM wouldn't take it; the text names the field and the rule.

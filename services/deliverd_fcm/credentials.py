@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from announce.model.channel import CredentialUnavailable
-from announce.model.outcome import Failure, Transient
+from announce.model.outcome import ChannelFault
 from announce.observe.logging import event
 from announce.outbound.client import HttpClient
 from announce.runtime.backoff import Backoff
-from deliverd_fcm.oauth import Grant, read_token, token_request
+from deliverd_fcm.oauth import Grant, NoGrant, read_token, token_request
 from deliverd_fcm.service_account import ServiceAccount
 
 log = logging.getLogger(__name__)
@@ -50,8 +50,8 @@ class ServiceAccountTokens:
         self._client = client
         self._clock = clock
         self._token: _Token | None = None
-        self._flight: asyncio.Task[_Token | Failure] | None = None
-        self._failure: Failure | None = None
+        self._flight: asyncio.Task[_Token | ChannelFault] | None = None
+        self._fault: ChannelFault | None = None
         self._again_at = 0.0
         self._backoff = Backoff(first_s=0.5, cap_s=10.0)
 
@@ -59,16 +59,15 @@ class ServiceAccountTokens:
         """Return a token that is believed to be good.
 
         Raises:
-            CredentialUnavailable: with a ChannelFault when the account is refused, with a Transient when the
-                endpoint can't be asked.
+            CredentialUnavailable: the account is refused, or the endpoint can't be asked.
         """
         now, token = self._clock(), self._token
         if token is not None and now < token.ends_at:
             if now >= token.renew_at and now >= self._again_at:
                 self._fetch()
             return token.value
-        if self._failure is not None and now < self._again_at:
-            raise CredentialUnavailable(self._failure)
+        if self._fault is not None and now < self._again_at:
+            raise CredentialUnavailable(self._fault)
         # Shielded: whoever gives up waiting must not end the fetch for the others.
         fetched = await asyncio.shield(self._fetch())
         if isinstance(fetched, _Token):
@@ -80,13 +79,13 @@ class ServiceAccountTokens:
         if self._token is not None and self._token.value == credential:
             self._token = None
 
-    def _fetch(self) -> asyncio.Task[_Token | Failure]:
+    def _fetch(self) -> asyncio.Task[_Token | ChannelFault]:
         """Join the fetch that is under way, or start one."""
         if self._flight is None:
             self._flight = asyncio.create_task(self._fetch_once())
         return self._flight
 
-    async def _fetch_once(self) -> _Token | Failure:
+    async def _fetch_once(self) -> _Token | ChannelFault:
         try:
             asked_at = self._clock()
             # The claims are about the world's time, the token's end about ours.
@@ -101,14 +100,13 @@ class ServiceAccountTokens:
         # A short-lived token would otherwise be renewed all the time.
         renew_at = ends_at - min(RENEW_BEFORE_S, grant.expires_in / 2)
         self._token = _Token(grant.access_token, renew_at, ends_at)
-        self._failure, self._again_at = None, 0.0
+        self._fault, self._again_at = None, 0.0
         self._backoff.reset()
         event(log, logging.INFO, "access token fetched", lifetime_s=grant.expires_in)
         return self._token
 
-    def _give_up(self, failure: Failure) -> Failure:
-        asked_s = (failure.retry_after_s or 0.0) if isinstance(failure, Transient) else 0.0
-        self._failure = failure
-        self._again_at = self._clock() + max(self._backoff.next(), min(asked_s, MAX_HOLD_OFF_S))
-        event(log, logging.WARNING, "access token not fetched", reason=failure.reason, error=failure.detail)
-        return failure
+    def _give_up(self, refusal: NoGrant) -> ChannelFault:
+        self._fault = refusal.fault
+        self._again_at = self._clock() + max(self._backoff.next(), min(refusal.retry_after_s, MAX_HOLD_OFF_S))
+        event(log, logging.WARNING, "access token not fetched", reason=self._fault.reason, error=self._fault.detail)
+        return self._fault

@@ -4,9 +4,8 @@ google-auth would do it too, but its refresh of a service account blocks the eve
 knows only tokens that somebody else fetched. What remains without it is one signed claim and one form.
 """
 
-from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlencode
 
 import jwt
@@ -14,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from announce.model.channel import HttpReply, OutboundRequest, Reply, TransportFailure
-from announce.model.outcome import ChannelFault, Failure, Rejected
+from announce.model.outcome import ChannelFault, Failure, Transient
 from announce.model.reason import Reason
 from announce.model.replies import read_json, status_outcome, transport_outcome, with_words
 from deliverd_fcm.service_account import ServiceAccount
@@ -31,6 +30,13 @@ class Grant(Struct, frozen=True):
     # Only what can stand in a header.
     access_token: Annotated[str, Meta(pattern=r"^[!-~]+$", max_length=8192)]
     expires_in: Annotated[int, Meta(ge=0, le=1 << 31)]
+
+
+class NoGrant(NamedTuple):
+    """Why there is no token, and for how many seconds the endpoint asked to be left alone."""
+
+    fault: ChannelFault
+    retry_after_s: float
 
 
 class _Refusal(Struct, frozen=True):
@@ -59,21 +65,21 @@ def token_request(account: ServiceAccount, now: int) -> OutboundRequest:
     )
 
 
-def read_token(reply: Reply) -> Grant | Failure:
-    """Read the token, or say what its absence means for the deliveries that wait for it."""
+def read_token(reply: Reply) -> Grant | NoGrant:
+    """Read the token, or say why there is none."""
     if isinstance(reply, TransportFailure):
-        return _about(transport_outcome(reply))
+        return _no_grant(transport_outcome(reply))
     if reply.status == HTTPStatus.OK and (grant := read_json(_grant, reply)):
         return grant
-    failure = status_outcome(reply.status, reply.headers)
-    if isinstance(failure, Rejected | ChannelFault):
-        # Whatever it refuses, it refuses every delivery alike.
-        failure = ChannelFault(reason=Reason.CREDENTIALS, detail=failure.detail, status_code=failure.status_code)
-    return with_words(_about(failure), *_words(reply))
+    return _no_grant(with_words(status_outcome(reply.status, reply.headers), *_words(reply)))
 
 
-def _about(failure: Failure) -> Failure:
-    return replace(failure, detail=f"{_SUBJECT}: {failure.detail}")
+def _no_grant(failure: Failure) -> NoGrant:
+    # Refused or not to be asked, it is so for every delivery alike: none of them must pay for it.
+    fault = ChannelFault(
+        reason=Reason.CREDENTIALS, detail=f"{_SUBJECT}: {failure.detail}", status_code=failure.status_code
+    )
+    return NoGrant(fault, (failure.retry_after_s or 0.0) if isinstance(failure, Transient) else 0.0)
 
 
 def _words(reply: HttpReply) -> tuple[str, ...]:

@@ -8,7 +8,16 @@ import msgspec
 from msgspec import Meta, Struct
 
 from announce.model.channel import HttpReply
-from announce.model.outcome import Delivered, Failure, Outcome, Rejected, TargetGone, Transient
+from announce.model.outcome import (
+    Delivered,
+    Failure,
+    MarkupRefused,
+    Outcome,
+    Rejected,
+    TargetGone,
+    TargetMoved,
+    Transient,
+)
 from announce.model.reason import Reason
 from announce.model.replies import MAX_RETRY_AFTER_S, read_json, status_outcome, with_words
 
@@ -21,7 +30,8 @@ _GONE: Final = (
     "chat not found",
 )
 _ERROR_CODES: Final = range(400, 600)
-_INVALID: Final = ("can't parse entities", "message is too long", "message text is empty", "text must be non-empty")
+_MARKUP: Final = "can't parse entities"
+_INVALID: Final = ("message is too long", "message text is empty", "text must be non-empty")
 
 
 class _Message(Struct, frozen=True):
@@ -35,7 +45,7 @@ class _Success(Struct, frozen=True):
 
 class _Parameters(Struct, frozen=True):
     retry_after: Annotated[float, Meta(ge=0)] | None = None
-    migrate_to_chat_id: int | None = None
+    migrate_to_chat_id: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
 
 
 class _Refusal(Struct, frozen=True):
@@ -64,18 +74,23 @@ def read_answer(reply: HttpReply) -> Outcome:
 
 def _read_refusal(refusal: _Refusal, reply: HttpReply) -> Failure:
     code = refusal.error_code if refusal.error_code in _ERROR_CODES else reply.status
-    detail = f"HTTP {reply.status}"
-    if refusal.parameters.migrate_to_chat_id is not None:
-        return Rejected(reason=Reason.TARGET_MOVED, detail=detail, status_code=reply.status)
     if code in (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN):
-        said = refusal.description.lower()
-        if any(phrase in said for phrase in _GONE):
-            return TargetGone(reason=Reason.TARGET_GONE, detail=detail, status_code=reply.status)
-        invalid = any(phrase in said for phrase in _INVALID)
-        return Rejected(
-            reason=Reason.INVALID_REQUEST if invalid else Reason.REJECTED, detail=detail, status_code=reply.status
-        )
+        return _read_rejection(code, refusal, reply.status)
     failure = status_outcome(code, reply.headers)
     if isinstance(failure, Transient) and refusal.parameters.retry_after is not None:
         failure = replace(failure, retry_after_s=min(refusal.parameters.retry_after, MAX_RETRY_AFTER_S))
     return replace(failure, status_code=reply.status)
+
+
+def _read_rejection(code: int, refusal: _Refusal, status: int) -> Failure:
+    """Read a refusal of this one message."""
+    said, detail, moved_to = refusal.description.lower(), f"HTTP {status}", refusal.parameters.migrate_to_chat_id
+    if code == HTTPStatus.BAD_REQUEST and moved_to is not None:
+        changed = {"chat_id": moved_to}
+        return TargetMoved(reason=Reason.TARGET_MOVED, detail=detail, status_code=status, moved_to=changed)
+    if code == HTTPStatus.BAD_REQUEST and _MARKUP in said:
+        return MarkupRefused(reason=Reason.INVALID_REQUEST, detail=detail, status_code=status)
+    if any(phrase in said for phrase in _GONE):
+        return TargetGone(reason=Reason.TARGET_GONE, detail=detail, status_code=status)
+    reason = Reason.INVALID_REQUEST if any(phrase in said for phrase in _INVALID) else Reason.REJECTED
+    return Rejected(reason=reason, detail=detail, status_code=status)

@@ -13,7 +13,7 @@ from announce.model.envelope import Envelope
 from announce.model.outcome import Outcome
 from announce.model.replies import transport_outcome
 from deliverd_telegram.answer import read_answer
-from deliverd_telegram.text import write_html
+from deliverd_telegram.text import write_html, write_plain
 
 
 class _PreviewOptions(Struct, frozen=True):
@@ -23,10 +23,10 @@ class _PreviewOptions(Struct, frozen=True):
 class _Message(Struct, frozen=True, omit_defaults=True):
     chat_id: str | int
     text: str
-    parse_mode: str
     # A preview would let Telegram's servers fetch a link that may be internal or good for one visit only, and it
     # pushes the alert's text off a small screen.
     link_preview_options: _PreviewOptions
+    parse_mode: str | None = None
     message_thread_id: str | int | None = None
     disable_notification: bool = False
 
@@ -52,16 +52,17 @@ class TelegramChannel:
         """The channel's name."""
         return "telegram"
 
-    def build_request(self, envelope: Envelope, credential: str) -> OutboundRequest:
+    def build_request(self, envelope: Envelope, credential: str, plain: bool, /) -> OutboundRequest:  # noqa: FBT001
         """Write sendMessage for this envelope. The credential is the bot's token, and stands in the URL.
 
         Raises:
             ValueError: the envelope names no chat.
         """
+        write = write_plain if plain else write_html
         message = _Message(
             chat_id=_chat_id(envelope.target),
-            text=write_html(envelope.message.title, envelope.message.body),
-            parse_mode="HTML",
+            text=write(envelope.message.title, envelope.message.body),
+            parse_mode=None if plain else "HTML",
             link_preview_options=_NO_PREVIEW,
             message_thread_id=envelope.target.get("message_thread_id"),
             disable_notification=envelope.message.severity is Severity.INFO,

@@ -24,4 +24,10 @@ class TelegramSettings(Settings):
     )
     telegram_base_url: BaseUrl = Field("https://api.telegram.org", description="The Bot API's address.")
     telegram_timeout_s: float = Field(15.0, gt=0, le=60, description="Seconds that one call to the Bot API may take.")
+    telegram_messages_per_s: float = Field(
+        30.0, gt=0, le=10_000, description="Messages a second that the bot sends, all replicas together."
+    )
+    telegram_chat_interval_s: float = Field(
+        1.0, ge=0, le=3600, description="Seconds between two messages to one chat, all replicas together."
+    )
     deliverd_telegram_listen: ListenAddress = Field("127.0.0.1:8082", description="host:port of health and metrics.")

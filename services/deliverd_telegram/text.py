@@ -1,4 +1,4 @@
-"""An alert's text as Telegram takes it: HTML, within the limit on what is left when the markup is gone."""
+"""An alert's text as Telegram takes it: within the limit on what is left when the markup, if any, is gone."""
 
 from html import escape
 from typing import Final
@@ -17,6 +17,11 @@ def write_html(title: str, body: str) -> str:
     shown_body = cut(body, room) if room > 0 else ""
     html = f"<b>{escape(shown_title, quote=False)}</b>"
     return f"{html}{_GAP}{escape(shown_body, quote=False)}" if shown_body else html
+
+
+def write_plain(title: str, body: str) -> str:
+    """Write the title above the body, as they are. What is too long ends with an ellipsis."""
+    return cut(f"{title}{_GAP}{body}" if body else title, MAX_UNITS)
 
 
 def cut(text: str, max_units: int) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from announce.bus.consumer import Delivery
@@ -32,7 +33,7 @@ class Intake:
         self._under_way: dict[int, list[Delivery]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def take(self, delivery: Delivery) -> None:
+    async def take(self, delivery: Delivery) -> None:
         """Take a message. One that is being worked on already, and comes again, is settled along with it."""
         seq = delivery.origin.stream_seq
         if seq in self._under_way:
@@ -43,8 +44,10 @@ class Intake:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def stop(self) -> None:
-        """Break off whatever is still under way; it has been handed back."""
+    async def stop(self, rest: Sequence[Delivery]) -> None:
+        """Hand back what is still under way, and break off the work on it."""
+        for delivery in rest:
+            await delivery.hand_back()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -67,9 +67,9 @@ async def serve(stopping: asyncio.Event) -> None:
             async with listening(app, settings.listen, grace_s=grace_s):
                 await consumer.run(stopping)
                 deadline = time.monotonic() + grace_s
-            handed_back = await consumer.hand_back_rest(deadline - time.monotonic())
-            await intake.stop()
-    event(log, logging.INFO, "intake stopped", handed_back=handed_back)
+            rest = await consumer.rest(deadline - time.monotonic())
+            await intake.stop(rest)
+    event(log, logging.INFO, "intake stopped", handed_back=len(rest))
 
 
 def _cipher() -> SecretCipher:

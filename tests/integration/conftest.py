@@ -14,9 +14,11 @@ from announce.bus.setup import create_streams
 from announce.store.database import Database, database
 from announce.store.migrate import Migrator, read_migrations
 from announce.store.settings import MigrationSettings, StoreSettings
+from announce_fakes.telegram import FakeTelegram
 from announce_stack import nats, ports
 from announce_stack.supervisor import Supervisor
 from tests.ingest import Producer, create_producer, ingesting, settings
+from tests.integration.rig import Rig
 from tests.programs import Program
 from tests.servers import Nats, Postgres
 
@@ -96,3 +98,17 @@ def producer(ingest: tuple[Program, Producer]) -> Producer:
 @pytest.fixture
 def program(ingest: tuple[Program, Producer]) -> Program:
     return ingest[0]
+
+
+@pytest.fixture
+async def rig(nats_server: Nats, store: Database, dsn: str, tmp_path: Path) -> AsyncIterator[Rig]:
+    async with FakeTelegram() as provider:
+        settings = {
+            "BA_NATS_URL": nats_server.url("deliverd_telegram"),
+            "BA_NATS_ACK_WAIT_S": "2",
+            "BA_PG_DSN": dsn,
+            "BA_TELEGRAM_BOT_TOKEN": provider.token,
+            "BA_TELEGRAM_BASE_URL": provider.url,
+            "BA_DELIVERD_RETRY_BASE_MS": "10",
+        }
+        yield Rig(nats_server, store, provider, settings, tmp_path)

@@ -18,9 +18,11 @@ from announce.model.outcome import (
     CredentialRefused,
     Delivered,
     Failure,
+    MarkupRefused,
     Outcome,
     Rejected,
     TargetGone,
+    TargetMoved,
     Transient,
 )
 from announce.model.reason import Reason
@@ -45,10 +47,10 @@ class Sender:
     credentials: CredentialSource
     client: HttpClient
 
-    async def send(self, to: Envelope | None = None, timeout_s: float = 10) -> Outcome:
+    async def send(self, to: Envelope | None = None, timeout_s: float = 10, *, plain: bool = False) -> Outcome:
         credential = await self.credentials.current()
         to = to or envelope(CASES[self.channel.name].target)
-        reply = await self.client.post(self.channel.build_request(to, credential), timeout_s)
+        reply = await self.client.post(self.channel.build_request(to, credential, plain), timeout_s)
         if isinstance(reply, TransportFailure):
             assert credential not in repr(reply)
         outcome = self.channel.classify(reply)
@@ -245,7 +247,9 @@ async def test_a_revoked_token_is_refused(sender: Sender) -> None:
         ({"error_code": "Forbidden: bot was blocked by the user"}, TargetGone, Reason.TARGET_GONE),
         ({"error_code": "Bad Request: chat not found"}, TargetGone, Reason.TARGET_GONE),
         ({"error_code": "Bad Request: not enough rights to send"}, Rejected, Reason.REJECTED),
-        ({"migrate_to_chat_id": -1009876543210}, Rejected, Reason.TARGET_MOVED),
+        ({"migrate_to_chat_id": -1009876543210}, TargetMoved, Reason.TARGET_MOVED),
+        ({"error_code": "Bad Request: can't parse entities: bad tag"}, MarkupRefused, Reason.INVALID_REQUEST),
+        ({"error_code": "Bad Request: message is too long"}, Rejected, Reason.INVALID_REQUEST),
         ({"status": 401}, ChannelFault, Reason.CREDENTIALS),
         ({"status": 404}, ChannelFault, Reason.MISCONFIGURED),
         ({"status": 502}, Transient, Reason.PROVIDER_ERROR),
@@ -258,6 +262,26 @@ async def test_telegram_s_errors(
     outcome = await sender.send()
     assert isinstance(outcome, kind)
     assert outcome.reason is reason
+
+
+@telegram_only
+@pytest.mark.parametrize("body", ["&" * 8000, "😀" * 4000, "<b>" * 3000, "a < b &amp; c", "x" * 4096])
+async def test_telegram_takes_every_text_without_markup_too(sender: Sender, body: str) -> None:
+    message = msgspec.structs.replace(MESSAGE, title="<Disk> & more", body=body)
+    assert isinstance(await sender.send(envelope(TELEGRAM.target, message), plain=True), Delivered)
+    taken = received(sender)["message"]
+    assert "parse_mode" not in taken
+    assert taken["text"].startswith(f"<Disk> & more\n\n{body[:1000]}")
+    assert taken["text"].endswith("…" if len(body) > 1000 else body)
+
+
+@telegram_only
+async def test_a_chat_that_moved_is_reached_where_it_went(sender: Sender) -> None:
+    sender.provider.control(target=TELEGRAM.address, migrate_to_chat_id=-1009876543210)
+    outcome = await sender.send()
+    assert isinstance(outcome, TargetMoved)
+    assert isinstance(await sender.send(envelope({**TELEGRAM.target, **outcome.moved_to})), Delivered)
+    assert [entry["target"] for entry in sender.provider.received()] == [TELEGRAM.address, "-1009876543210"]
 
 
 @telegram_only

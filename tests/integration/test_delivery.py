@@ -1,107 +1,23 @@
-"""A channel's service as a whole: real process, real NATS, real TimescaleDB, a provider that listens on a socket."""
+"""What becomes of deliveries, whatever happens to the service and to what it stands on."""
 
 import base64
 import json
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import nats
-import pytest
 
 from announce.bus.connection import connection
 from announce.bus.publisher import OutgoingMessage, Publisher
 from announce.bus.streams import DELIVER, deliver_subject
-from announce.model.alert import Severity
-from announce.model.envelope import Envelope, Message, encode_envelope
+from announce.model.envelope import Envelope, encode_envelope
 from announce.model.identity import delivery_id
 from announce.model.target import address_of
 from announce.store.database import Database
 from announce_fakes.fcm import FakeFcm
-from announce_fakes.telegram import FakeTelegram
 from tests.eventually import eventually
-from tests.programs import Program, running
+from tests.integration.rig import TRACE, Rig, encoded, envelope
+from tests.programs import running
 from tests.servers import Nats, Postgres
-
-TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-
-
-def envelope(chat: int, *, ttl_s: float | None = None, company_id: str = "acme") -> Envelope:
-    target: dict[str, str | int] = {"channel": "telegram", "chat_id": chat}
-    now = datetime.now(UTC)
-    return Envelope(
-        delivery_id=delivery_id(company_id, f"alert-{chat}", "telegram", address_of(target)),
-        alert_id=f"alert-{chat}",
-        company_id=company_id,
-        channel="telegram",
-        target=target,
-        message=Message(title="Disk full", body="db-1", severity=Severity.CRITICAL, data={}, collapse_key=None),
-        created_at=now,
-        expires_at=None if ttl_s is None else now + timedelta(seconds=ttl_s),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Rig:
-    """Everything around the service under test."""
-
-    bus: Nats
-    store: Database
-    provider: FakeTelegram
-    settings: dict[str, str]
-    folder: Path
-
-    def service(self, **settings: str) -> AbstractAsyncContextManager[Program]:
-        return running("deliverd_telegram", self.folder, self.settings | settings)
-
-    async def publish(self, *payloads: bytes, subject: str = deliver_subject("telegram", "acme")) -> None:
-        async with connection(self.bus.url()) as admin:
-            await admin.connected()
-            messages = [
-                OutgoingMessage(subject, raw, f"{number}-{hash(raw)}", {"traceparent": TRACE})
-                for number, raw in enumerate(payloads)
-            ]
-            await Publisher(admin).publish_all(messages)
-
-    async def rows(self, query: str) -> list[tuple[Any, ...]]:
-        async with self.store.connection() as connection:
-            return [tuple(row) for row in await connection.fetch(query)]
-
-    async def attempts(self) -> list[tuple[Any, ...]]:
-        return await self.rows(
-            "SELECT alert_id, attempts, status, reason FROM deliveries ORDER BY created_at, attempts"
-        )
-
-    async def letters(self) -> list[tuple[Any, ...]]:
-        return await self.rows("SELECT alert_id, attempts, reason FROM deliveries_dlq ORDER BY created_at")
-
-    async def left(self) -> int:
-        client = await nats.connect(self.bus.url())
-        try:
-            return (await client.jetstream().stream_info(DELIVER)).state.messages
-        finally:
-            await client.close()
-
-
-@pytest.fixture
-async def rig(nats_server: Nats, store: Database, dsn: str, tmp_path: Path) -> AsyncIterator[Rig]:
-    async with FakeTelegram() as provider:
-        settings = {
-            "BA_NATS_URL": nats_server.url("deliverd_telegram"),
-            "BA_NATS_ACK_WAIT_S": "2",
-            "BA_PG_DSN": dsn,
-            "BA_TELEGRAM_BOT_TOKEN": provider.token,
-            "BA_TELEGRAM_BASE_URL": provider.url,
-            "BA_DELIVERD_RETRY_BASE_MS": "10",
-        }
-        yield Rig(nats_server, store, provider, settings, tmp_path)
-
-
-def encoded(*chats: int) -> list[bytes]:
-    return [encode_envelope(envelope(chat)) for chat in chats]
 
 
 async def test_a_delivery_is_sent_recorded_and_acknowledged(rig: Rig) -> None:
@@ -239,7 +155,8 @@ async def test_rows_wait_for_the_database_and_messages_wait_for_their_rows(rig: 
 
 async def test_a_stop_lets_calls_end_and_hands_the_rest_back(rig: Rig) -> None:
     rig.provider.control(delay_ms=500)
-    async with rig.service(BA_DELIVERD_CONCURRENCY="5") as service:
+    # One company gets five of six hands.
+    async with rig.service(BA_DELIVERD_CONCURRENCY="6") as service:
         await rig.publish(*encoded(*range(1, 21)))
         await rig.provider.wait_for(5)
         assert await service.terminate() == 0
@@ -279,7 +196,8 @@ async def test_a_refused_credential_pauses_the_channel_and_fills_no_queue(rig: R
 
 async def test_no_more_calls_at_once_than_allowed(rig: Rig) -> None:
     rig.provider.control(hang=True)
-    async with rig.service(BA_DELIVERD_CONCURRENCY="3") as service:
+    # One company gets three of four hands.
+    async with rig.service(BA_DELIVERD_CONCURRENCY="4") as service:
         await rig.publish(*encoded(*range(1, 11)))
         await rig.provider.wait_for(3)
         await eventually(lambda: service.metric("ba_deliveries_in_flight"), 10.0)

@@ -260,7 +260,7 @@ async def test_what_a_process_wrote_before_it_crashed_is_not_written_again(
     register, taken = Register(store, 86_400), asyncio.Queue[Delivery]()
     async with connection(nats_server.url("ingestd")) as bus:
         durable = durable_consumer("ingestd", "ba.alerts.*", bus_settings)
-        async with background(Consumer(bus, ALERTS, durable, 10, taken.put_nowait).run(asyncio.Event())):
+        async with background(Consumer(bus, ALERTS, durable, 10, taken.put).run(asyncio.Event())):
             junk, alert = await taken.get(), await taken.get()
             refused, valid = read_arrival(junk, "demo"), read_arrival(alert, "demo")
             assert isinstance(refused, Refusal)

@@ -2,7 +2,13 @@ import asyncio
 from datetime import UTC, datetime
 from uuid import uuid4
 
+import pytest
+
+from announce.bus.connection import Connection
+from announce.bus.deferral import Deferral
+from announce.bus.publisher import Publisher
 from announce.delivery.recorder import Recorder
+from announce.delivery.settlement import Settler
 from announce.model.identity import row_id
 from announce.model.reason import Reason
 from announce.store.database import Database
@@ -28,6 +34,13 @@ def attempt(error: str) -> DeliveryRecord:
     return DeliveryRecord([row])
 
 
+@pytest.fixture
+def settler() -> Settler:
+    """One without NATS: nothing here settles a message."""
+    bus = Connection("nats://127.0.0.1:1")
+    return Settler("fcm", Publisher(bus), Deferral(bus))
+
+
 async def counts(store: Database) -> tuple[int, int]:
     async with store.connection() as connection:
         row = await connection.fetchrow(
@@ -37,14 +50,14 @@ async def counts(store: Database) -> tuple[int, int]:
     return row["attempts"], row["letters"]
 
 
-async def test_a_row_that_is_stored_already_is_kept_once_and_holds_up_nobody(store: Database) -> None:
-    recorder = Recorder("fcm", store)
+async def test_a_row_that_is_stored_already_is_kept_once_and_holds_up_nobody(store: Database, settler: Settler) -> None:
+    recorder = Recorder("fcm", store, settler)
     await recorder.record(poison(1))
     await asyncio.gather(recorder.record(poison(1)), recorder.record(poison(2)), recorder.record(attempt("late")))
     assert await counts(store) == (1, 2)
 
 
-async def test_a_row_that_cannot_be_stored_fails_alone(store: Database) -> None:
-    recorder = Recorder("fcm", store)
+async def test_a_row_that_cannot_be_stored_fails_alone(store: Database, settler: Settler) -> None:
+    recorder = Recorder("fcm", store, settler)
     await asyncio.gather(*map(recorder.record, [attempt("fine"), attempt("nul \0"), attempt("fine too"), poison(1)]))
     assert await counts(store) == (2, 1)

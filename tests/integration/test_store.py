@@ -3,11 +3,13 @@ from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from uuid import UUID, uuid4
 
+import msgspec
 import pytest
 
 from announce.model.alert import Severity
 from announce.model.envelope import Envelope, Message
 from announce.model.identity import delivery_id, row_id
+from announce.model.outcome_event import Ending
 from announce.model.reason import Reason
 from announce.store import sql
 from announce.store.alerts import (
@@ -25,7 +27,15 @@ from announce.store.alerts import (
 )
 from announce.store.cipher import SecretCipher, UndecryptableSecret
 from announce.store.database import Database, DatabaseUnavailable, RowRefused, database
-from announce.store.deliveries import AttemptRow, DeadLetterRow, DeliveryRecord, histories, record_deliveries
+from announce.store.deliveries import (
+    AttemptRow,
+    DeadLetterRow,
+    DeliveryRecord,
+    Ended,
+    History,
+    histories,
+    record_deliveries,
+)
 from announce.store.keyring import create_company, create_key, load_keyring, revoke_key
 from announce.store.settings import StoreSettings
 from announce.store.subscriptions import Subscription, matching_subscriptions, save_subscriptions
@@ -63,7 +73,7 @@ def envelope(alert_id: str = "a-1", replay_of: UUID | None = None) -> Envelope:
     )
 
 
-def attempt(of: Envelope, number: int, status: str = "failed") -> AttemptRow:
+def attempt(of: Envelope, number: int, status: Ending = "failed") -> AttemptRow:
     now = datetime.now(UTC)
     reason = Reason.TIMEOUT if status == "failed" else None
     return AttemptRow(
@@ -179,21 +189,55 @@ async def test_rows_that_may_have_been_written_are_written_once(store: Database)
     }
 
 
-async def test_a_history_tells_what_was_done_and_whether_it_has_ended(store: Database) -> None:
-    fresh, failing, sent, dead = (envelope(f"a-{n}") for n in range(4))
-    replayed = envelope("a-3", replay_of=uuid4())
-    await record_deliveries(
-        store,
-        [
-            DeliveryRecord([attempt(failing, 1), attempt(failing, 2)]),
-            DeliveryRecord([attempt(sent, 1, "sent")]),
-            DeliveryRecord([attempt(dead, 1)], letter(dead, b'{"replay_of": null}')),
-        ],
-        again=False,
-    )
-    assert await histories(store, [fresh, failing, sent, dead]) == [(0, False), (2, False), (1, True), (1, True)]
-    # A replay of what has ended begins anew.
-    assert await histories(store, [replayed]) == [(0, False)]
+async def test_a_history_tells_what_was_done(store: Database) -> None:
+    fresh, failing = envelope("a-0"), envelope("a-1")
+    rows = [attempt(failing, number) for number in range(1, 6)]
+    # What our own set-up spoilt costs no try.
+    rows[1] = rows[1]._replace(reason=Reason.CREDENTIALS)
+    rows[3] = rows[3]._replace(reason=Reason.MISCONFIGURED)
+    await record_deliveries(store, [DeliveryRecord(rows)], again=False)
+    assert await histories(store, [fresh, failing]) == [History(), History(5, 3, None, rows[0].created_at)]
+
+
+async def test_a_history_tells_how_it_ended(store: Database) -> None:
+    sent, expired, dead = (envelope(f"a-{n}") for n in range(3))
+    firsts = [attempt(each, 1) for each in (sent, expired, dead)]
+    sent_row, expired_row = attempt(sent, 2, "sent")._replace(status_code=200), attempt(expired, 1, "expired")
+    expired_row = expired_row._replace(reason=Reason.EXPIRED)
+    dead_row = letter(dead, b'{"replay_of": null}')._replace(status_code=500)
+    records = [
+        DeliveryRecord([firsts[0], sent_row]),
+        DeliveryRecord([firsts[1], expired_row]),
+        DeliveryRecord([firsts[2]], dead_row),
+    ]
+    await record_deliveries(store, records, again=False)
+    assert await histories(store, [dead, sent, expired]) == [
+        History(1, 1, Ended("failed", "token", 1, Reason.TIMEOUT, 500, dead_row.created_at), firsts[2].created_at),
+        History(2, 2, Ended("sent", "token", 2, None, 200, sent_row.created_at), firsts[0].created_at),
+        History(1, 1, Ended("expired", "token", 1, Reason.EXPIRED, None, expired_row.created_at), firsts[1].created_at),
+    ]
+
+
+async def test_what_was_sent_was_sent_whatever_else_was_written_of_it(store: Database) -> None:
+    both = envelope()
+    records = [DeliveryRecord([attempt(both, 1)], letter(both, b'{"replay_of": null}'))]
+    records += [DeliveryRecord([attempt(both, number, "sent")]) for number in (2, 3)]
+    await record_deliveries(store, records, again=False)
+    (history,) = await histories(store, [both])
+    assert history.ended is not None
+    assert (history.ended.status, history.ended.attempts, history.attempts) == ("sent", 2, 3)
+
+
+async def test_a_replay_begins_anew_even_when_both_are_asked_for_at_once(store: Database) -> None:
+    first, replay, later_replay = envelope(), envelope(replay_of=uuid4()), envelope(replay_of=uuid4())
+    payload = msgspec.json.encode({"replay_of": replay.replay_of})
+    records = [
+        DeliveryRecord([attempt(first, 1), attempt(first, 2)], letter(first, b'{"replay_of": null}')),
+        DeliveryRecord([attempt(replay, 1)], letter(replay, payload)._replace(attempts=1)),
+    ]
+    await record_deliveries(store, records, again=False)
+    found = await histories(store, [later_replay, replay, first, replay])
+    assert [(each.attempts, each.ended is not None) for each in found] == [(0, False), (1, True), (2, True), (1, True)]
 
 
 async def test_a_value_that_cannot_be_stored_is_no_outage(store: Database) -> None:

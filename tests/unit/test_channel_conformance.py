@@ -12,9 +12,20 @@ from hypothesis import strategies as st
 from announce.model.alert import Severity
 from announce.model.channel import HttpReply, OutboundRequest, Reply, TransportFailure, TransportFault
 from announce.model.envelope import Envelope, Message
-from announce.model.outcome import ChannelFault, CredentialRefused, Delivered, Outcome, Rejected, Transient
+from announce.model.outcome import (
+    ChannelFault,
+    CredentialRefused,
+    Delivered,
+    MarkupRefused,
+    Outcome,
+    Rejected,
+    TargetGone,
+    TargetMoved,
+    Transient,
+)
 from announce.model.reason import Reason
 from announce.model.replies import MAX_RETRY_AFTER_S
+from announce.model.retry import GiveUp, Progress, RetryPolicy, Why, decide
 from announce.model.target import CHANNELS, address_of
 from tests.unit.channel_cases import CASES, Case, envelope
 
@@ -43,8 +54,10 @@ STRANGE_BODIES = {
 }
 
 TELEGRAM_NAMES = ["ok", "result", "message_id", "error_code", "description", "parameters", "retry_after"]
+TELEGRAM_NAMES += ["migrate_to_chat_id"]
 FCM_NAMES = ["name", "error", "code", "message", "status", "details", "@type", "errorCode", "fieldViolations", "field"]
 VALUES = ["type.googleapis.com/google.firebase.fcm.v1.FcmError", "UNREGISTERED", "UNAUTHENTICATED", "chat not found"]
+VALUES += ["INVALID_ARGUMENT", "registration token", "can't parse entities"]
 WORDS = st.sampled_from([*TELEGRAM_NAMES, *FCM_NAMES, *VALUES])
 ANSWERS = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text() | WORDS,
@@ -55,6 +68,18 @@ ANSWERS = st.recursive(
 @pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]
+
+
+TIME_WILL_TELL = {Reason.TIMEOUT, Reason.CONNECTION_FAILED, Reason.UNEXPECTED_REPLY}
+REASONS: dict[type[Outcome], set[Reason]] = {
+    Transient: TIME_WILL_TELL | {Reason.RATE_LIMITED, Reason.PROVIDER_ERROR},
+    Rejected: {Reason.INVALID_REQUEST, Reason.SENDER_MISMATCH, Reason.REJECTED},
+    TargetGone: {Reason.TARGET_GONE},
+    TargetMoved: {Reason.TARGET_MOVED},
+    MarkupRefused: {Reason.INVALID_REQUEST},
+    CredentialRefused: {Reason.CREDENTIALS},
+    ChannelFault: {Reason.CREDENTIALS, Reason.MISCONFIGURED},
+}
 
 
 def check(outcome: Outcome, reply: Reply) -> None:
@@ -69,13 +94,17 @@ def check(outcome: Outcome, reply: Reply) -> None:
     assert isinstance(outcome.reason, Reason)
     assert 0 < len(outcome.detail) <= MAX_DETAIL
     assert outcome.detail.isprintable()
+    assert outcome.reason in REASONS[type(outcome)]
     if isinstance(outcome, Transient) and outcome.retry_after_s is not None:
         assert math.isfinite(outcome.retry_after_s)
         assert 0 <= outcome.retry_after_s <= MAX_RETRY_AFTER_S
+    if not isinstance(outcome, Transient):
+        assert decide(RetryPolicy(10, 0.1, 2, 30), outcome, Progress(1, 0), 0) == GiveUp(Why.PERMANENT)
 
 
-def test_every_channel_is_here() -> None:
+def test_every_channel_and_every_outcome_is_here() -> None:
     assert CASES.keys() == CHANNELS.keys()
+    assert {Delivered, *REASONS} == set(get_args(Outcome))
 
 
 @pytest.mark.parametrize("body", STRANGE_BODIES.values(), ids=STRANGE_BODIES)
@@ -131,12 +160,12 @@ def test_a_call_without_an_answer_is_worth_another(case: Case, fault: TransportF
     check(outcome, failure)
     assert isinstance(outcome, Transient)
     assert outcome.detail == failure.detail
-    assert outcome.reason in {Reason.TIMEOUT, Reason.CONNECTION_FAILED, Reason.UNEXPECTED_REPLY}
+    assert outcome.reason in TIME_WILL_TELL
     assert (outcome.reason is Reason.TIMEOUT) == (fault is TransportFault.TIMEOUT)
 
 
 def test_what_the_provider_repeats_of_a_request_is_not_passed_on(case: Case) -> None:
-    sent = case.channel.build_request(envelope(case.target), case.credential)
+    sent = case.channel.build_request(envelope(case.target), case.credential, False)
     said = f'bad call {sent.url} with {dict(sent.headers)}: {case.credential} to {case.address}, "{case.address}"'
     for status in range(100, 600):
         for code, rpc in (("INVALID_ARGUMENT", "INVALID_ARGUMENT"), ("", "UNAUTHENTICATED"), (case.address, "")):
@@ -148,9 +177,11 @@ def test_what_the_provider_repeats_of_a_request_is_not_passed_on(case: Case) -> 
                 "error_code": status,
                 "description": said,
             }
-            outcome = case.channel.classify(HttpReply(status, {"x-seen": said}, msgspec.json.encode(content)))
-            assert case.credential not in repr(outcome)
-            assert case.address not in repr(outcome)
+            for parameters in ({}, {"parameters": {"migrate_to_chat_id": 1234567890123}}):
+                body = msgspec.json.encode(content | parameters)
+                outcome = case.channel.classify(HttpReply(status, {"x-seen": said}, body))
+                for private in (case.credential, case.address, "1234567890123"):
+                    assert private not in repr(outcome)
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
@@ -202,28 +233,29 @@ def test_no_reply_brings_it_down(name: str, status: int, headers: dict[str, str]
         collapse_key=st.none() | st.text(min_size=1, max_size=64),
     ),
     expires_at=st.none() | st.datetimes(datetime(2026, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - given one
+    plain=st.booleans(),
 )
 def test_every_envelope_is_written_or_refused_in_words(
-    name: str, message: Message, expires_at: datetime | None
+    *, name: str, message: Message, expires_at: datetime | None, plain: bool
 ) -> None:
     case = CASES[name]
     sent = envelope(case.target, message, expires_at)
-    request, refusal = built(case, sent)
+    request, refusal = built(case, sent, plain=plain)
     if request is None:
         assert refusal
         assert case.address not in refusal
         assert case.credential not in refusal
         return
-    assert (request, None) == built(case, sent)
+    assert (request, None) == built(case, sent, plain=plain)
     assert request.headers["Content-Type"] == "application/json"
     assert isinstance(msgspec.json.decode(request.body), dict)
     assert case.credential.encode() not in request.body
     assert str(sent.delivery_id) in f"{request.headers} {request.body!r}"
 
 
-def built(case: Case, sent: Envelope) -> tuple[OutboundRequest | None, str | None]:
+def built(case: Case, sent: Envelope, *, plain: bool) -> tuple[OutboundRequest | None, str | None]:
     try:
-        return case.channel.build_request(sent, case.credential), None
+        return case.channel.build_request(sent, case.credential, plain), None
     except ValueError as error:
         return None, str(error)
 
@@ -231,7 +263,18 @@ def built(case: Case, sent: Envelope) -> tuple[OutboundRequest | None, str | Non
 def test_a_target_without_its_fields_is_refused(case: Case) -> None:
     broken = msgspec.structs.replace(envelope(case.target), target={"channel": case.channel.name})
     with pytest.raises(ValueError, match=r"^target: must have"):
-        case.channel.build_request(broken, case.credential)
+        case.channel.build_request(broken, case.credential, False)
+
+
+def test_where_a_target_moved_to_can_be_sent_to(case: Case) -> None:
+    body = b'{"ok":false,"error_code":400,"parameters":{"migrate_to_chat_id":-1009876543210}}'
+    outcome = case.channel.classify(HttpReply(400, {}, body))
+    if not isinstance(outcome, TargetMoved):
+        assert case.channel.name != "telegram"
+        return
+    moved = envelope({**case.target, **outcome.moved_to})
+    assert address_of(moved.target) != case.address
+    assert case.channel.build_request(moved, case.credential, False).body
 
 
 def test_the_target_of_the_case_is_one_of_the_channel_s(case: Case) -> None:

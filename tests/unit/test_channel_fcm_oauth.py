@@ -5,9 +5,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from announce.model.channel import HttpReply, Reply, TransportFailure, TransportFault
-from announce.model.outcome import ChannelFault, Transient
+from announce.model.outcome import ChannelFault
 from announce.model.reason import Reason
-from deliverd_fcm.oauth import SCOPE, Grant, read_token, token_request
+from deliverd_fcm.oauth import SCOPE, Grant, NoGrant, read_token, token_request
 from deliverd_fcm.service_account import ServiceAccount
 
 ACCOUNT = ServiceAccount(
@@ -51,40 +51,26 @@ def test_a_token_and_its_lifetime_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "kind", "reason", "detail"),
+    ("reply", "detail"),
     [
         (
             HttpReply(400, {}, b'{"error":"invalid_grant","error_description":"Invalid JWT Signature."}'),
-            ChannelFault,
-            Reason.CREDENTIALS,
-            "OAuth token endpoint: HTTP 400: invalid_grant: Invalid JWT Signature.",
+            "HTTP 400: invalid_grant: Invalid JWT Signature.",
         ),
-        (HttpReply(401, {}, b""), ChannelFault, Reason.CREDENTIALS, "OAuth token endpoint: HTTP 401"),
-        (HttpReply(404, {}, b"<html>"), ChannelFault, Reason.CREDENTIALS, "OAuth token endpoint: HTTP 404"),
-        (HttpReply(302, {}, b""), ChannelFault, Reason.CREDENTIALS, "OAuth token endpoint: HTTP 302"),
-        (HttpReply(429, {}, b""), Transient, Reason.RATE_LIMITED, "OAuth token endpoint: HTTP 429"),
-        (HttpReply(503, {}, b""), Transient, Reason.PROVIDER_ERROR, "OAuth token endpoint: HTTP 503"),
-        (
-            TransportFailure(TransportFault.CONNECTION_FAILED, "connection refused"),
-            Transient,
-            Reason.CONNECTION_FAILED,
-            "OAuth token endpoint: connection refused",
-        ),
-        (
-            TransportFailure(TransportFault.TIMEOUT, "no answer within 10 s"),
-            Transient,
-            Reason.TIMEOUT,
-            "OAuth token endpoint: no answer within 10 s",
-        ),
+        (HttpReply(401, {}, b""), "HTTP 401"),
+        (HttpReply(404, {}, b"<html>"), "HTTP 404"),
+        (HttpReply(302, {}, b""), "HTTP 302"),
+        (HttpReply(408, {}, b""), "HTTP 408"),
+        (HttpReply(429, {}, b""), "HTTP 429"),
+        (HttpReply(503, {}, b""), "HTTP 503"),
+        (TransportFailure(TransportFault.CONNECTION_FAILED, "connection refused"), "connection refused"),
+        (TransportFailure(TransportFault.TIMEOUT, "no answer within 10 s"), "no answer within 10 s"),
     ],
 )
-def test_what_the_lack_of_a_token_means(
-    reply: Reply, kind: type[Transient | ChannelFault], reason: Reason, detail: str
-) -> None:
-    outcome = read_token(reply)
-    assert isinstance(outcome, kind)
-    assert outcome.reason is reason
-    assert outcome.detail == detail
+def test_whatever_the_lack_of_a_token_comes_from_it_holds_up_the_whole_channel(reply: Reply, detail: str) -> None:
+    status = reply.status if isinstance(reply, HttpReply) else None
+    fault = ChannelFault(reason=Reason.CREDENTIALS, detail=f"OAuth token endpoint: {detail}", status_code=status)
+    assert read_token(reply) == NoGrant(fault, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +89,12 @@ def test_what_the_lack_of_a_token_means(
 )
 def test_a_200_without_a_usable_token_is_no_token(body: bytes) -> None:
     outcome = read_token(HttpReply(200, {}, body))
-    assert isinstance(outcome, Transient)
-    assert outcome.reason is Reason.UNEXPECTED_REPLY
+    assert isinstance(outcome, NoGrant)
+    assert outcome.fault.detail == "OAuth token endpoint: HTTP 200, but not the provider's answer"
 
 
-def test_the_endpoint_s_retry_after_is_passed_on() -> None:
-    outcome = read_token(HttpReply(503, {"retry-after": "12"}, b""))
-    assert isinstance(outcome, Transient)
+@pytest.mark.parametrize("status", [429, 503])
+def test_the_endpoint_s_retry_after_is_passed_on(status: int) -> None:
+    outcome = read_token(HttpReply(status, {"retry-after": "12"}, b""))
+    assert isinstance(outcome, NoGrant)
     assert outcome.retry_after_s == 12

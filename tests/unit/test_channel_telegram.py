@@ -9,10 +9,19 @@ from hypothesis import strategies as st
 
 from announce.model.alert import Severity
 from announce.model.channel import HttpReply
-from announce.model.outcome import ChannelFault, Failure, Outcome, Rejected, TargetGone, Transient
+from announce.model.outcome import (
+    ChannelFault,
+    Failure,
+    MarkupRefused,
+    Outcome,
+    Rejected,
+    TargetGone,
+    TargetMoved,
+    Transient,
+)
 from announce.model.reason import Reason
 from announce.model.target import Fields
-from deliverd_telegram.text import MAX_UNITS, cut, units, write_html
+from deliverd_telegram.text import MAX_UNITS, cut, units, write_html, write_plain
 from tests.unit.channel_cases import DELIVERY_ID, MESSAGE, TELEGRAM, envelope
 
 
@@ -41,7 +50,8 @@ def classify(http: int, body: bytes, **headers: str) -> Outcome:
         (400, "Bad Request: message is too long", Rejected, Reason.INVALID_REQUEST),
         (400, "Bad Request: message text is empty", Rejected, Reason.INVALID_REQUEST),
         (400, "Bad Request: text must be non-empty", Rejected, Reason.INVALID_REQUEST),
-        (400, "Bad Request: can't parse entities: unclosed start tag", Rejected, Reason.INVALID_REQUEST),
+        (400, "Bad Request: can't parse entities: unclosed start tag", MarkupRefused, Reason.INVALID_REQUEST),
+        (403, "Forbidden: can't parse entities", Rejected, Reason.REJECTED),
         (400, "Bad Request: not enough rights to send text messages to the chat", Rejected, Reason.REJECTED),
         (400, "Bad Request: something new", Rejected, Reason.REJECTED),
         (401, "Unauthorized", ChannelFault, Reason.CREDENTIALS),
@@ -78,12 +88,34 @@ def test_a_429_waits_as_long_as_it_says(
     assert outcome.retry_after_s == seconds
 
 
-def test_a_chat_that_moved_is_neither_gone_nor_asked_again() -> None:
-    description = "Bad Request: group chat was upgraded to a supergroup chat"
+UPGRADED = "Bad Request: group chat was upgraded to a supergroup chat"
+
+
+@pytest.mark.parametrize(
+    "description", [UPGRADED, "", "Bad Request: chat not found", "Bad Request: can't parse entities"]
+)
+def test_a_chat_that_moved_says_where_to(description: str) -> None:
     outcome = classify(400, refusal(400, description, migrate_to_chat_id=-1001234567890))
-    assert isinstance(outcome, Rejected)
+    assert isinstance(outcome, TargetMoved)
     assert outcome.reason is Reason.TARGET_MOVED
+    assert outcome.moved_to == {"chat_id": -1001234567890}
     assert "1001234567890" not in repr(outcome)
+    assert {outcome} == {outcome}
+
+
+@pytest.mark.parametrize(
+    ("code", "chat_id", "kind"),
+    [
+        (403, -1001234567890, Rejected),
+        (500, -1001234567890, Transient),
+        (400, None, Rejected),
+        (400, 2**63, Rejected),
+        (400, "@news", Rejected),
+        (400, -1.5, Rejected),
+    ],
+)
+def test_only_a_400_with_a_chat_s_number_says_that_it_moved(code: int, chat_id: object, kind: type[Failure]) -> None:
+    assert type(classify(code, refusal(code, UPGRADED, migrate_to_chat_id=chat_id))) is kind
 
 
 def test_the_error_code_counts_where_it_differs_from_the_status() -> None:
@@ -96,9 +128,9 @@ def test_a_403_that_isn_t_telegram_s_is_no_chat_s() -> None:
     assert isinstance(classify(403, b"<html>Blocked by policy</html>"), ChannelFault)
 
 
-def sent(target: Fields, **changes: object) -> dict[str, Any]:
+def sent(target: Fields, *, plain: bool = False, **changes: object) -> dict[str, Any]:
     request = TELEGRAM.channel.build_request(
-        envelope(target, msgspec.structs.replace(MESSAGE, **changes)), "12345:secret"
+        envelope(target, msgspec.structs.replace(MESSAGE, **changes)), "12345:secret", plain
     )
     assert request.url == "https://telegram.example/bot12345:secret/sendMessage"
     assert request.headers == {"Content-Type": "application/json", "X-BA-Delivery-Id": str(DELIVERY_ID)}
@@ -115,6 +147,14 @@ def test_a_message_says_it_all() -> None:
     }
 
 
+def test_without_markup_the_text_is_as_it_was_given() -> None:
+    assert sent(TELEGRAM.target, plain=True, body="a < b & <b>c</b>") == {
+        "chat_id": -1001234567890,
+        "text": "Disk almost full\n\na < b & <b>c</b>",
+        "link_preview_options": {"is_disabled": True},
+    }
+
+
 def test_a_thread_and_a_public_name() -> None:
     message = sent({"channel": "telegram", "chat_id": "@news", "message_thread_id": 7})
     assert (message["chat_id"], message["message_thread_id"]) == ("@news", 7)
@@ -127,6 +167,7 @@ def test_what_only_informs_makes_no_sound() -> None:
 
 def test_an_alert_without_a_body_is_its_title() -> None:
     assert write_html("a < b", "") == "<b>a &lt; b</b>"
+    assert write_plain("a < b", "") == "a < b"
 
 
 def shown(text: str) -> str:
@@ -163,6 +204,27 @@ def test_the_text_is_within_the_limit_and_whole(title: str, body: str) -> None:
         assert read.endswith("…") or read == title
         assert full.startswith(read.removesuffix("…"))
         assert units(read) >= MAX_UNITS - 3
+
+
+@settings(max_examples=200, deadline=None)
+@given(title=st.text(CHARACTERS, min_size=1, max_size=256) | LONG, body=st.text(CHARACTERS) | LONG)
+@example(title="t", body="😀" * 2046)
+@example(title="t", body="😀" * 2047)
+@example(title="tt", body="😀" * 2047)
+@example(title="😀" * 3000, body="b")
+@example(title="t" * 4094, body="b")
+@example(title="&" * 4096, body="")
+def test_the_plain_text_is_within_the_limit_and_whole(title: str, body: str) -> None:
+    text = write_plain(title, body)
+    text.encode()
+    assert units(text) <= MAX_UNITS
+    full = f"{title}\n\n{body}" if body else title
+    if units(full) <= MAX_UNITS:
+        assert text == full
+    else:
+        assert text.endswith("…")
+        assert full.startswith(text[:-1])
+        assert units(text) >= MAX_UNITS - 1
 
 
 @given(text=st.text(CHARACTERS), room=st.integers(1, 60))

@@ -18,7 +18,7 @@ from tests.metrics import metric_series
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-STREAMS = {"BA_ALERTS", "BA_DELIVER", "BA_OUTCOMES", "BA_EVENTS"}
+STREAMS = {"BA_ALERTS", "BA_DELIVER", "BA_OUTCOMES", "BA_EVENTS", "BA_DEFERRED", "BA_ADVISORIES", "BA_PACE"}
 # The company and the channel that the documents have the reader add.
 EXAMPLE = re.compile("acme|sms", re.IGNORECASE)
 

@@ -6,7 +6,7 @@ the server restarts; hence this: one inbox, and pull requests that keep as many 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,12 +52,13 @@ class Origin:
 class Delivery:
     """One message that a consumer was handed. Whoever holds it settles it, once."""
 
-    __slots__ = ("_client", "_msg", "_release", "origin", "settled")
+    __slots__ = ("_client", "_msg", "_release", "_when_settled", "origin", "settled")
 
     def __init__(self, client: Client, msg: Msg, release: Callable[["Delivery"], None]) -> None:
         self._client = client
         self._msg = msg
         self._release = release
+        self._when_settled: Callable[[Delivery], None] | None = None
         self.origin = _origin(msg.reply)
         self.settled = False
 
@@ -74,6 +75,10 @@ class Delivery:
     def header(self, name: str) -> str | None:
         """Return a header's value."""
         return self._msg.headers.get(name) if self._msg.headers else None
+
+    def when_settled(self, call: "Callable[[Delivery], None]") -> None:
+        """Have this called when the message is settled."""
+        self._when_settled = call
 
     async def ack(self) -> None:
         """Settle it as done: JetStream forgets it."""
@@ -92,6 +97,8 @@ class Delivery:
             raise RuntimeError("a message is settled once")
         self.settled = True
         self._release(self)
+        if self._when_settled:
+            self._when_settled(self)
         await self._send(word)
 
     async def _send(self, word: bytes) -> None:
@@ -108,7 +115,8 @@ class Consumer:
         stream: the stream's name.
         config: the durable; it is created where it is missing.
         capacity: how many messages may be unsettled at once.
-        handle: gets each message; it must return at once.
+        handle: gets each message; it must not wait for anything but NATS.
+        fetching: tells whether to ask for more.
     """
 
     def __init__(
@@ -117,13 +125,15 @@ class Consumer:
         stream: str,
         config: ConsumerConfig,
         capacity: int,
-        handle: Callable[[Delivery], None],
+        handle: Callable[[Delivery], Awaitable[None]],
+        fetching: Callable[[], bool] = lambda: True,
     ) -> None:
         self._connection = connection
         self._stream = stream
         self._config = config
         self._capacity = capacity
         self._handle = handle
+        self._fetching = fetching
         self._ack_wait_s = config.ack_wait or DEFAULT_ACK_WAIT_S
         self._held: set[Delivery] = set()
         self._emptied = asyncio.Event()
@@ -160,15 +170,12 @@ class Consumer:
                 if not delivery.settled:
                     await delivery.in_progress()
 
-    async def hand_back_rest(self, grace_s: float) -> int:
-        """Wait for everything held to be settled; after `grace_s` hand back what isn't, and return how many."""
+    async def rest(self, grace_s: float) -> list[Delivery]:
+        """Wait for everything held to be settled, but for at most `grace_s`; return what isn't."""
         if self._held:
             self._emptied.clear()
-            await wait_for_event(self._emptied, grace_s)
-        rest = list(self._held)
-        for delivery in rest:
-            await delivery.hand_back()
-        return len(rest)
+            await wait_for_event(self._emptied, max(grace_s, 0))
+        return list(self._held)
 
     async def _client(self, stopping: asyncio.Event) -> Client | None:
         """Wait for a connection, but not for longer than the service is to run."""
@@ -192,7 +199,7 @@ class Consumer:
                 self._asked -= 1
                 delivery = Delivery(client, msg, self._release)
                 self._held.add(delivery)
-                self._handle(delivery)
+                await self._handle(delivery)
 
         lost = self._connection.lost
         subscription = await client.subscribe(inbox, cb=receive)
@@ -213,7 +220,7 @@ class Consumer:
         self._wake.set()
 
     async def _ask(self, client: Client, inbox: str) -> None:
-        room = self._capacity - len(self._held) - self._asked
+        room = self._room()
         # Asking in larger steps saves requests; asking for the last bit of room at once saves nothing.
         if room <= 0 or (self._asked and room < self._capacity // 4):
             return
@@ -221,6 +228,12 @@ class Consumer:
         self._asked += room
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._config.durable_name}"
         await client.publish(subject, msgspec.json.encode(request), reply=inbox)
+
+    def _room(self) -> int:
+        if self._fetching():
+            return self._capacity - len(self._held) - self._asked
+        # One must be there: it finds out whether the others can come.
+        return 0 if self._held or self._asked else 1
 
     def _note_status(self, msg: Msg) -> None:
         headers = msg.headers or {}

@@ -1,17 +1,19 @@
 """A delivery while this process holds it, and the rows that it leaves behind."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import structs
+
 from announce.bus.consumer import Delivery
+from announce.delivery.letter import storable_text
 from announce.model.envelope import Envelope
 from announce.model.identity import row_id
-from announce.model.outcome import Delivered, Failure, Outcome, Rejected
-from announce.model.payload import raw_payload, storable_payload
+from announce.model.outcome import Delivered, Outcome, Rejected
 from announce.model.reason import Reason
-from announce.store.deliveries import AttemptRow, DeadLetterRow
-
-MAX_ERROR_CHARS = 1000
+from announce.model.target import address_of
+from announce.store.deliveries import AttemptRow
 
 
 @dataclass(slots=True, eq=False)
@@ -28,10 +30,15 @@ class Job:
     traceparent: str
     attempt: int
     tries: int
-    started_at: datetime
+    deferrals: int
+    first_attempt_at: datetime
     started_s: float
     """On the event loop's clock: the retry budget must not jump with the wall clock."""
+    admitted: bool = False
+    """Has had its target's turn."""
     credential_renewed: bool = False
+    moved: bool = False
+    plain: bool = False
 
     def attempt_row(self, outcome: Outcome, began_at: datetime, latency_s: float | None) -> AttemptRow:
         """Write down the attempt that was just made."""
@@ -61,48 +68,8 @@ class Job:
         detail = f"expired at {self.envelope.expires_at}, after {self.attempt} attempts"
         return self.attempt_row(Rejected(reason=Reason.EXPIRED, detail=detail), now, None)._replace(status="expired")
 
-    def dead_letter(self, failure: Failure, now: datetime) -> DeadLetterRow:
-        """Sum up a delivery that failed for good, with the envelope exactly as it was published."""
-        return DeadLetterRow(
-            id=row_id(now),
-            created_at=now,
-            company_id=self.envelope.company_id,
-            alert_id=self.envelope.alert_id,
-            delivery_id=self.envelope.delivery_id,
-            channel=self.envelope.channel,
-            target=self.address,
-            original_subject=self.delivery.subject,
-            payload=storable_payload(self.delivery.data),
-            attempts=self.attempt,
-            reason=failure.reason,
-            status_code=failure.status_code,
-            last_error=storable_text(failure.detail),
-            first_attempt_at=self.started_at,
-        )
-
-
-def undecodable_letter(delivery: Delivery, problem: str) -> DeadLetterRow:
-    """Keep a message that isn't an envelope, byte for byte."""
-    _, _, channel, company_id = delivery.subject.split(".")
-    return DeadLetterRow(
-        # The same when it comes again, so that it is kept once.
-        id=row_id(delivery.origin.published_at, delivery.origin.stream_seq),
-        created_at=delivery.origin.published_at,
-        company_id=company_id,
-        alert_id=None,
-        delivery_id=None,
-        channel=channel,
-        target=None,
-        original_subject=delivery.subject,
-        payload=raw_payload(delivery.data),
-        attempts=0,
-        reason=Reason.UNDECODABLE,
-        status_code=None,
-        last_error=storable_text(problem),
-        first_attempt_at=delivery.origin.published_at,
-    )
-
-
-def storable_text(text: str) -> str:
-    """Bound a text, and take out what Postgres can't hold."""
-    return text[:MAX_ERROR_CHARS].replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+    def move(self, moved_to: Mapping[str, str | int]) -> None:
+        """Go on with the target that this one has become."""
+        self.moved = True
+        self.envelope = structs.replace(self.envelope, target={**self.envelope.target, **moved_to})
+        self.address = address_of(self.envelope.target)

@@ -1,10 +1,12 @@
-"""Holding a channel back while its configuration is at fault: its deliveries wait, none is given up."""
+"""Holding a channel back while nothing can go through it: its deliveries wait, and none is given up."""
 
 import asyncio
 import logging
 from typing import Final
+from uuid import UUID
 
-from announce.delivery.metrics import PAUSED
+from announce.delivery.metrics import PAUSED, PauseCause
+from announce.delivery.outage import Outage
 from announce.observe.health import Health
 from announce.observe.logging import event
 from announce.runtime.backoff import Backoff
@@ -15,23 +17,29 @@ DEPENDENCY: Final = "channel"
 
 
 class Pause:
-    """Open while the channel works. A fault closes it; after a while one delivery goes through as a probe."""
+    """Open while the channel works. When it doesn't, one delivery after the other goes through as a probe."""
 
-    def __init__(self, channel: str, health: Health) -> None:
+    def __init__(self, channel: str, health: Health, outage: Outage) -> None:
         self._channel = channel
         self._health = health
+        self._outage = outage
         self._open = asyncio.Event()
         self._open.set()
         self._backoff = Backoff(first_s=1.0, cap_s=30.0)
-        self._faulty = False
+        self._cause: PauseCause | None = None
         self._timer: asyncio.TimerHandle | None = None
         health.up(DEPENDENCY)
 
-    async def passage(self) -> None:
-        """Wait until a call may be made; while the channel is faulty, let one through at a time."""
-        while not self._open.is_set():
+    @property
+    def fetching(self) -> bool:
+        """Whether to take more out of the stream. An outage may be one company's: then the others are looked for."""
+        return self._cause is not PauseCause.CONFIGURATION
+
+    async def passage(self, company_id: str) -> None:
+        """Wait until a call may be made for this company; while the channel is paused, let one through at a time."""
+        while not (self._open.is_set() or self._spared(company_id)):
             await self._open.wait()
-        if self._faulty:
+        if self._cause is not None and not self._spared(company_id):
             self._open.clear()
 
     def unused(self) -> None:
@@ -39,35 +47,55 @@ class Pause:
         if self._timer is None:
             self._open.set()
 
-    def fault(self, detail: str) -> float:
-        """Hear that the configuration is at fault; return the seconds after which the delivery is to try again."""
-        loop = asyncio.get_running_loop()
-        if not self._faulty:
-            event(log, logging.ERROR, "channel paused", channel=self._channel, error=detail)
-            self._set(faulty=True)
-        self._health.down(DEPENDENCY, detail)
-        # Calls that were under way together fail together; only a probe's failure makes the next wait longer.
-        if self._timer is None:
-            self._open.clear()
-            self._timer = loop.call_later(self._backoff.next(), self._probe)
-        return max(self._timer.when() - loop.time(), 0.0)
+    def misconfigured(self, detail: str) -> float:
+        """Hear that our configuration is at fault; return the seconds after which the delivery is to try again."""
+        return self._hold(PauseCause.CONFIGURATION, detail)
 
-    def working(self) -> None:
-        """Hear that a call's outcome had nothing to do with the configuration."""
-        if not self._faulty:
+    def unanswered(self, company_id: str, delivery_id: UUID, began_s: float, detail: str) -> float | None:
+        """Hear of a call that got no answer, begun at `began_s` of the loop's clock.
+
+        Returns:
+            The seconds after which the delivery is to try again, or None when it is this delivery's own failure.
+        """
+        out = self._outage.failed(company_id, delivery_id, began_s, asyncio.get_running_loop().time())
+        if self._cause is None and not out:
+            return None
+        return self._hold(self._cause or PauseCause.OUTAGE, detail)
+
+    def answered(self) -> None:
+        """Hear that the provider answered, and that its answer had nothing to do with our configuration."""
+        self._outage.answered(asyncio.get_running_loop().time())
+        if self._cause is None:
             return
-        event(log, logging.INFO, "channel resumed", channel=self._channel)
-        self._set(faulty=False)
+        event(log, logging.INFO, "channel resumed", channel=self._channel, cause=self._cause)
+        self._set(None)
         self._health.up(DEPENDENCY)
         self._backoff.reset()
         if self._timer is not None:
             self._timer.cancel()
         self._probe()
 
+    def _spared(self, company_id: str) -> bool:
+        # What looks like an outage may be the targets of some companies: others find out for themselves.
+        return self._cause is PauseCause.OUTAGE and not self._outage.affects(company_id)
+
+    def _hold(self, cause: PauseCause, detail: str) -> float:
+        loop = asyncio.get_running_loop()
+        if self._cause is not cause:
+            event(log, logging.ERROR, "channel paused", channel=self._channel, cause=cause, error=detail)
+            self._set(cause)
+        self._health.down(DEPENDENCY, f"{cause}: {detail}")
+        # Calls that were under way together fail together; only a probe's failure makes the next wait longer.
+        if self._timer is None:
+            self._open.clear()
+            self._timer = loop.call_later(self._backoff.next(), self._probe)
+        return max(self._timer.when() - loop.time(), 0.0)
+
     def _probe(self) -> None:
         self._timer = None
         self._open.set()
 
-    def _set(self, *, faulty: bool) -> None:
-        self._faulty = faulty
-        PAUSED.labels(self._channel).set(int(faulty))
+    def _set(self, cause: PauseCause | None) -> None:
+        self._cause = cause
+        for each in PauseCause:
+            PAUSED.labels(self._channel, each).set(each is cause)

@@ -1,35 +1,50 @@
-"""What happens to one delivery: checked, sent, classified, decided, recorded. Settling is the recorder's."""
+"""What happens to one delivery: checked, sent, classified, decided, recorded. Settling is the settler's."""
 
 import asyncio
-import logging
-from collections.abc import Sequence
+import random
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from time import perf_counter
 from typing import Final
 
 from announce.bus.consumer import Delivery
-from announce.delivery.job import Job, undecodable_letter
-from announce.delivery.metrics import ENDED, RETRIES, SETTLED, count_attempt
+from announce.bus.deferral import deferrals_of
+from announce.delivery.announcement import announcement
+from announce.delivery.history import HistoryLookup
+from announce.delivery.job import Job
+from announce.delivery.letter import Attempts, failed_letter, raw_letter, source_of
+from announce.delivery.metrics import DEAD_LETTERS, ENDED, RETRIES, count_attempt, log_attempt
+from announce.delivery.moves import Moves
+from announce.delivery.outage import unanswered
+from announce.delivery.pace import Pace
 from announce.delivery.pause import Pause
 from announce.delivery.recorder import Recorder
+from announce.delivery.retry_budget import RetryBudget
+from announce.delivery.settlement import Deferred, End, HandBack
 from announce.model.channel import Channel, CredentialSource, CredentialUnavailable
-from announce.model.envelope import TRACE_HEADER, Envelope, Undecodable, decode_envelope
-from announce.model.outcome import ChannelFault, CredentialRefused, Delivered, Failure, Outcome, Rejected
+from announce.model.envelope import TRACE_HEADER, Undecodable, decode_envelope
+from announce.model.identity import row_id
+from announce.model.outcome import (
+    ChannelFault,
+    CredentialRefused,
+    Delivered,
+    Failure,
+    MarkupRefused,
+    Outcome,
+    Rejected,
+    TargetGone,
+    TargetMoved,
+    Transient,
+)
 from announce.model.reason import Reason
-from announce.model.retry import GiveUp, RetryAfter, RetryPolicy, decide
-from announce.model.target import address_of
+from announce.model.retry import Defer, GiveUp, Progress, RetryAfter, RetryPolicy, decide
+from announce.model.target import address_of, target_at
 from announce.model.trace import continue_trace
-from announce.observe.logging import event
 from announce.outbound.client import HttpClient
-from announce.runtime.backoff import Backoff
-from announce.runtime.batcher import Batcher
-from announce.store.database import Database, DatabaseUnavailable
-from announce.store.deliveries import AttemptRow, DeliveryRecord, History, histories
+from announce.store.deliveries import AttemptRow, DeliveryRecord, Ended, History
+from announce.store.targets import GoneTarget, MovedTarget
 
-log = logging.getLogger(__name__)
-
-MAX_LOOKUPS: Final = 500
+MAX_PUT_OFF_S: Final = 1.0
+"""A retry that has to be put off for longer waits in the stream and takes up no place here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,65 +58,81 @@ class Pipeline:
     credentials: CredentialSource
     client: HttpClient
     policy: RetryPolicy
+    budget: RetryBudget
     recorder: Recorder
     pause: Pause
-    history: "HistoryLookup"
+    history: HistoryLookup
+    moves: Moves
+    pace: Pace | None
 
-    async def begin(self, delivery: Delivery) -> Job | None:
-        """Read a message; None when it has been settled or handed to the recorder already."""
+    async def begin(self, delivery: Delivery, *, untouched: bool) -> Job | None:
+        """Read a message; None when it has been handed to the recorder already.
+
+        Args:
+            delivery: the message.
+            untouched: nobody can have worked on it before.
+        """
         try:
             envelope = decode_envelope(delivery.data)
             address = address_of(envelope.target)
         except (Undecodable, KeyError) as error:
-            self._end("failed", Reason.UNDECODABLE)
-            self.recorder.record(DeliveryRecord(dead_letter=undecodable_letter(delivery, str(error))), ends=delivery)
+            self._bury_undecodable(delivery, str(error))
             return None
-        history = await self.history.find(envelope) if delivery.origin.num_delivered > 1 else History()
-        if history.ended:
-            # Its acknowledgement was lost, or the process died before it could send one.
-            SETTLED.labels(self.channel.name, "ack").inc()
-            await delivery.ack()
-            return None
-        return Job(
+        deferrals = deferrals_of(delivery)
+        history = History() if untouched and not deferrals else await self.history.find(envelope)
+        job = Job(
             delivery=delivery,
             envelope=envelope,
             address=address,
             traceparent=continue_trace(delivery.header(TRACE_HEADER)),
             attempt=history.attempts,
-            tries=history.attempts,
-            started_at=datetime.now(UTC),
+            tries=history.tries,
+            deferrals=deferrals,
+            first_attempt_at=history.first_at or datetime.now(UTC),
             started_s=asyncio.get_running_loop().time(),
         )
+        if history.ended is not None:
+            # Its acknowledgement was lost, or the process died before it could send one.
+            self.recorder.settle(delivery, DeliveryRecord(), End(announcement(envelope, history.ended)))
+            return None
+        if moved_to := self.moves.of(address):
+            job.move(target_at(self.channel.name, moved_to))
+        return job
 
     async def advance(self, job: Job) -> float | None:
         """Make the next attempt; return the seconds to wait before another one, or None when it has ended."""
-        await self.pause.passage()
+        await self.pause.passage(job.envelope.company_id)
         now = datetime.now(UTC)
         if job.envelope.expired(now):
             self.pause.unused()
-            self._end("expired", Reason.EXPIRED)
-            self.recorder.record(DeliveryRecord([job.expired_row(now)]), ends=job.delivery)
+            self._end(job, job.expired_row(now))
             return None
-        outcome, row = await self._attempt(job)
-        return self._decide(job, outcome, row)
-
-    async def _attempt(self, job: Job) -> tuple[Outcome, AttemptRow]:
-        began_at, began_s = datetime.now(UTC), perf_counter()
-        job.attempt += 1
-        outcome = await self._call(job)
-        latency_s = perf_counter() - began_s
-        count_attempt(self.channel.name, outcome, latency_s)
-        row = job.attempt_row(outcome, began_at, latency_s)
-        _log_attempt(row)
-        return outcome, row
-
-    async def _call(self, job: Job) -> Outcome:
         try:
             credential = await self.credentials.current()
         except CredentialUnavailable as error:
-            return error.outcome
+            # Nobody was called, so this is no attempt.
+            return self._put_off(job, self.pause.misconfigured(error.outcome.detail))
+        began_s = asyncio.get_running_loop().time()
+        outcome, row = await self._attempt(job, credential)
+        if self.pace and isinstance(outcome, Transient) and outcome.reason is Reason.RATE_LIMITED:
+            await self.pace.limited(row.target, outcome.retry_after_s or 0.0)
+        return self._decide(job, outcome, row, began_s)
+
+    async def _attempt(self, job: Job, credential: str) -> tuple[Outcome, AttemptRow]:
+        began_at, began_s = datetime.now(UTC), asyncio.get_running_loop().time()
+        job.attempt += 1
+        if job.attempt == 1:
+            self.budget.first_try()
+        outcome = await self._call(job, credential)
+        latency_s = asyncio.get_running_loop().time() - began_s
+        count_attempt(self.channel.name, outcome, latency_s)
+        row = job.attempt_row(outcome, began_at, latency_s)
+        log_attempt(row)
+        return outcome, row
+
+    async def _call(self, job: Job, credential: str) -> Outcome:
         try:
-            request = self.channel.build_request(job.envelope, credential)
+            request = self.channel.build_request(job.envelope, credential, job.plain)
         except ValueError as error:
             return Rejected(reason=Reason.INVALID_REQUEST, detail=str(error))
         request = replace(request, headers={**request.headers, TRACE_HEADER: job.traceparent})
@@ -110,80 +141,93 @@ class Pipeline:
             self.credentials.refuse(credential)
         return outcome
 
-    def _decide(self, job: Job, outcome: Outcome, row: AttemptRow) -> float | None:
+    def _decide(self, job: Job, outcome: Outcome, row: AttemptRow, began_s: float) -> float | None:
         match outcome:
+            case Delivered():
+                self.pause.answered()
+                self._end(job, row)
+                return None
             case CredentialRefused() if not job.credential_renewed:
                 job.credential_renewed = True
-                self.recorder.record(DeliveryRecord([row]))
-                return 0.0
+                return self._at_once(DeliveryRecord([row]))
             case CredentialRefused() | ChannelFault():
-                self.recorder.record(DeliveryRecord([row]))
-                wait_s = self.pause.fault(outcome.detail)
-                # Our own fault costs the delivery neither a try nor its budget.
-                job.started_s = asyncio.get_running_loop().time() + wait_s
-                return wait_s
-            case Delivered():
-                self.pause.working()
-                self._end("sent", "")
-                self.recorder.record(DeliveryRecord([row]), ends=job.delivery)
-                return None
+                return self._hold(job, row, self.pause.misconfigured(outcome.detail))
+            case Transient() if unanswered(outcome):
+                envelope = job.envelope
+                hold_s = self.pause.unanswered(envelope.company_id, envelope.delivery_id, began_s, outcome.detail)
+                return self._retry_or_give_up(job, outcome, row) if hold_s is None else self._hold(job, row, hold_s)
             case _:
-                self.pause.working()
-                return self._retry_or_give_up(job, outcome, row)
+                self.pause.answered()
+                return self._amend(job, outcome, row)
+
+    def _amend(self, job: Job, failure: Failure, row: AttemptRow) -> float | None:
+        """Send what the provider refused in the form that it asked for, once."""
+        match failure:
+            case TargetMoved() if not job.moved:
+                job.move(failure.moved_to)
+                self.moves.learn(row.target, job.address)
+                moved = MovedTarget(row.company_id, row.channel, row.target, job.address, row.created_at)
+                return self._at_once(DeliveryRecord([row], moved=moved))
+            case MarkupRefused() if not job.plain:
+                job.plain = True
+                return self._at_once(DeliveryRecord([row]))
+            case _:
+                return self._retry_or_give_up(job, failure, row)
+
+    def _at_once(self, record: DeliveryRecord) -> float:
+        self.recorder.record(record)
+        return 0.0
+
+    def _hold(self, job: Job, row: AttemptRow, wait_s: float) -> float:
+        """Try again when the pause lets it: what everybody suffers costs a delivery neither a try nor its budget."""
+        self.recorder.record(DeliveryRecord([row]))
+        return self._put_off(job, wait_s)
+
+    def _put_off(self, job: Job, wait_s: float) -> float:
+        job.started_s = asyncio.get_running_loop().time() + wait_s
+        return wait_s
 
     def _retry_or_give_up(self, job: Job, failure: Failure, row: AttemptRow) -> float | None:
         elapsed_s = asyncio.get_running_loop().time() - job.started_s
         job.tries += 1
-        match decide(self.policy, failure, job.tries, elapsed_s):
+        match decide(self.policy, failure, Progress(job.tries, elapsed_s, job.deferrals), random.random()):
             case RetryAfter(wait_s):
-                RETRIES.labels(self.channel.name).inc()
-                self.recorder.record(DeliveryRecord([row]))
-                return wait_s
+                return self._retry(job, row, wait_s)
+            case Defer(wait_s):
+                deferred = Deferred(job.envelope.delivery_id, job.deferrals + 1, wait_s)
+                self.recorder.settle(job.delivery, DeliveryRecord([row]), deferred)
+                return None
             case GiveUp():
-                self._end("failed", failure.reason)
-                letter = job.dead_letter(failure, datetime.now(UTC))
-                self.recorder.record(DeliveryRecord([row], letter), ends=job.delivery)
+                self._give_up(job, failure, row)
                 return None
 
-    def _end(self, status: str, reason: str) -> None:
-        ENDED.labels(self.channel.name, status, reason).inc()
+    def _retry(self, job: Job, row: AttemptRow, wait_s: float) -> float | None:
+        RETRIES.labels(self.channel.name).inc()
+        put_off_s = self.budget.retry()
+        if put_off_s > MAX_PUT_OFF_S:
+            self.recorder.settle(job.delivery, DeliveryRecord([row]), HandBack(wait_s + put_off_s))
+            return None
+        self.recorder.record(DeliveryRecord([row]))
+        job.started_s += put_off_s
+        return wait_s + put_off_s
 
+    def _give_up(self, job: Job, failure: Failure, row: AttemptRow) -> None:
+        now, attempts = datetime.now(UTC), Attempts(job.attempt, job.first_attempt_at)
+        letter = failed_letter(source_of(job.delivery), job.envelope, job.address, attempts, failure)
+        letter = letter._replace(id=row_id(now), created_at=now)
+        gone = None
+        if isinstance(failure, TargetGone):
+            gone = GoneTarget(row.company_id, row.channel, row.target, failure.reason, row.created_at)
+        DEAD_LETTERS.labels(self.channel.name, failure.reason).inc()
+        self._end(job, row, DeliveryRecord([row], letter, gone=gone), at=letter.created_at)
 
-class HistoryLookup:
-    """Looks up what was done for redelivered messages, many with one query."""
+    def _end(self, job: Job, row: AttemptRow, record: DeliveryRecord | None = None, at: datetime | None = None) -> None:
+        ENDED.labels(self.channel.name, row.status, row.reason or "").inc()
+        end = Ended(row.status, row.target, row.attempts, row.reason, row.status_code, at or row.created_at)
+        self.recorder.settle(job.delivery, record or DeliveryRecord([row]), End(announcement(job.envelope, end)))
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._batcher = Batcher(self._find, max_items=MAX_LOOKUPS)
-
-    def find(self, envelope: Envelope) -> asyncio.Future[History]:
-        """Return what was done; waits for as long as the database is away."""
-        return self._batcher.submit(envelope)
-
-    async def _find(self, envelopes: Sequence[Envelope]) -> Sequence[History]:
-        backoff = Backoff()
-        while True:
-            try:
-                return await histories(self._database, envelopes)
-            except DatabaseUnavailable:
-                await asyncio.sleep(backoff.next())
-
-
-def _log_attempt(row: AttemptRow) -> None:
-    """One wide line: the whole attempt, except the recipient's address."""
-    event(
-        log,
-        logging.INFO,
-        "delivery attempted",
-        company_id=row.company_id,
-        alert_id=row.alert_id,
-        delivery_id=row.delivery_id,
-        channel=row.channel,
-        attempt=row.attempts,
-        status=row.status,
-        reason=row.reason,
-        status_code=row.status_code,
-        error=row.last_error,
-        latency_ms=row.latency_ms,
-        replay_of=row.replay_of,
-    )
+    def _bury_undecodable(self, delivery: Delivery, problem: str) -> None:
+        ENDED.labels(self.channel.name, "failed", Reason.UNDECODABLE).inc()
+        DEAD_LETTERS.labels(self.channel.name, Reason.UNDECODABLE).inc()
+        letter = raw_letter(source_of(delivery), Reason.UNDECODABLE, problem)
+        self.recorder.settle(delivery, DeliveryRecord(dead_letter=letter), End(None))

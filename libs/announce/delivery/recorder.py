@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from announce.bus.consumer import Delivery
-from announce.delivery.metrics import SETTLED, UNRECORDED
+from announce.delivery.letter import raw_letter, source_of
+from announce.delivery.metrics import UNRECORDED
+from announce.delivery.settlement import End, HandBack, Settlement, Settler
+from announce.model.reason import Reason
 from announce.observe.logging import event
 from announce.runtime.backoff import Backoff
 from announce.runtime.batcher import Batcher
@@ -20,26 +23,32 @@ REFUSED_DELAY_S: Final = 60.0
 
 
 class Entry(NamedTuple):
-    """A record, and the message that it ends, if it ends one."""
+    """A record, and the message that is settled when it is committed, if one is."""
 
     record: DeliveryRecord
-    ends: Delivery | None
+    delivery: Delivery | None = None
+    settlement: Settlement = End(None)
 
 
 class Recorder:
-    """Writes records in group commits, in order, and acknowledges each message only after its rows are committed.
+    """Writes records in group commits, in order, and settles each message only after its rows are committed.
 
     While the database is away it holds on to what it has; the consumer's capacity bounds how much that can be.
     """
 
-    def __init__(self, channel: str, database: Database) -> None:
+    def __init__(self, channel: str, database: Database, settler: Settler) -> None:
         self._channel = channel
         self._database = database
+        self._settler = settler
         self._batcher = Batcher(self._commit, max_items=MAX_RECORDS)
 
-    def record(self, record: DeliveryRecord, ends: Delivery | None = None) -> asyncio.Future[None]:
-        """Hand in a record; the future ends when it is committed and its message is settled."""
-        return self._batcher.submit(Entry(record, ends))
+    def record(self, record: DeliveryRecord) -> asyncio.Future[None]:
+        """Hand in a record of a delivery that goes on; the future ends when it is committed."""
+        return self._batcher.submit(Entry(record))
+
+    def settle(self, delivery: Delivery, record: DeliveryRecord, settlement: Settlement) -> asyncio.Future[None]:
+        """Hand in a record, and settle its message when it is committed."""
+        return self._batcher.submit(Entry(record, delivery, settlement))
 
     async def _commit(self, entries: Sequence[Entry]) -> list[None]:
         try:
@@ -48,7 +57,7 @@ class Recorder:
             # One row that can't be stored, or that is stored already, must not hold up the others.
             await asyncio.gather(*map(self._commit_alone, entries))
         else:
-            await self._acknowledge(entries)
+            self._committed(entries)
         return [None] * len(entries)
 
     async def _commit_alone(self, entry: Entry) -> None:
@@ -57,11 +66,20 @@ class Recorder:
         except RowRefused as error:
             UNRECORDED.labels(self._channel).inc()
             event(log, logging.ERROR, "record refused", channel=self._channel, error=str(error))
-            if entry.ends is not None:
-                SETTLED.labels(self._channel, "hand_back").inc()
-                await entry.ends.hand_back(REFUSED_DELAY_S)
+            if entry.delivery is not None:
+                await self._keep_unread(entry.delivery, str(error))
         else:
-            await self._acknowledge([entry])
+            self._committed([entry])
+
+    async def _keep_unread(self, delivery: Delivery, problem: str) -> None:
+        """Keep a message byte for byte whose rows the database can't hold: it would come back for ever."""
+        settlement: Settlement = End(None)
+        letter = raw_letter(source_of(delivery), Reason.UNSTORABLE, problem)
+        try:
+            await self._write([DeliveryRecord(dead_letter=letter)], again=True)
+        except RowRefused:
+            settlement = HandBack(REFUSED_DELAY_S)
+        self._committed([Entry(DeliveryRecord(), delivery, settlement)])
 
     async def _write(self, records: Sequence[DeliveryRecord], *, again: bool = False) -> None:
         backoff = Backoff()
@@ -73,8 +91,7 @@ class Recorder:
                 event(log, logging.WARNING, "rows wait for the database", rows=len(records), error=str(error))
                 await asyncio.sleep(backoff.next())
 
-    async def _acknowledge(self, entries: Sequence[Entry]) -> None:
+    def _committed(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            if entry.ends is not None:
-                SETTLED.labels(self._channel, "ack").inc()
-                await entry.ends.ack()
+            if entry.delivery is not None:
+                self._settler.settle(entry.delivery, entry.settlement)

@@ -1,161 +1,153 @@
-"""A channel's service: takes deliveries from JetStream, moves them through the pipeline, stops without losing any."""
+"""The hands that move deliveries through the pipeline."""
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import AsyncExitStack
-from typing import Final, NamedTuple, NoReturn
+import random
+from typing import Final
 
-from aiohttp import web
-
-from announce.bus.connection import DEPENDENCY as NATS
-from announce.bus.connection import connection
-from announce.bus.consumer import Consumer, Delivery
-from announce.bus.settings import BusSettings
-from announce.bus.streams import DELIVER, deliver_subject, durable_consumer
-from announce.delivery import metrics
+from announce.bus.consumer import Delivery
+from announce.bus.streams import company_of
 from announce.delivery.job import Job
-from announce.delivery.pause import DEPENDENCY as CHANNEL
-from announce.delivery.pause import Pause
-from announce.delivery.pipeline import HistoryLookup, Pipeline
-from announce.delivery.recorder import Recorder
-from announce.delivery.settings import DeliverySettings
-from announce.model.channel import Channel, CredentialSource
-from announce.observe.endpoints import routes
-from announce.observe.health import Health
-from announce.observe.logging import event
-from announce.outbound.client import HttpClient, outbound_client
-from announce.outbound.settings import OutboundSettings
-from announce.runtime.background import background
-from announce.runtime.service import run
-from announce.runtime.settings import ServiceSettings, load
-from announce.runtime.web import listening
-from announce.store.database import DEPENDENCY as DATABASE
-from announce.store.database import database
-from announce.store.settings import StoreSettings
+from announce.delivery.lanes import Lanes
+from announce.delivery.pace import MAX_AHEAD_S, Pace
+from announce.delivery.parking import Parking
+from announce.delivery.pipeline import Pipeline
+from announce.delivery.settlement import HandBack, Settler
 
 log = logging.getLogger(__name__)
 
 FAILED_STEP_DELAY_S: Final = 30.0
-
-
-class ChannelParts(NamedTuple):
-    """What makes one channel's service different from another's."""
-
-    channel: Channel
-    credentials: CredentialSource
+LONG_STEP_S: Final = 1.0
+REST: Final = 0.1
+"""Up to so much of a long step's time its hand rests."""
 
 
 class Worker:
-    """Moves deliveries through a pipeline with a fixed number of hands.
+    """Moves deliveries through a pipeline with a fixed number of hands, shared fairly between companies.
 
-    A delivery that waits for its next try takes up no hand. Everything taken is either settled by the recorder or
-    handed back.
+    A delivery that waits for its next try takes up no hand. Everything taken is settled, by the recorder or here.
     """
 
-    def __init__(self, pipeline: Pipeline, concurrency: int) -> None:
+    def __init__(self, pipeline: Pipeline, settler: Settler, parking: Parking, hands: int) -> None:
         self._pipeline = pipeline
-        self._concurrency = concurrency
-        self._ready: asyncio.Queue[Delivery | Job] = asyncio.Queue()
+        self._settler = settler
+        self._parking = parking
+        self._pace = pipeline.pace
+        self._turn = asyncio.Lock()
+        self._hands = hands
+        self._lanes = Lanes[Delivery | Job](hands)
         self._waiting: dict[Job, asyncio.TimerHandle] = {}
         self._stopping = False
 
-    def take(self, delivery: Delivery) -> None:
-        """Take a message; it is worked on when a hand is free."""
-        self._ready.put_nowait(delivery)
+    async def take(self, delivery: Delivery) -> None:
+        """Take a message; it is worked on when it is its company's turn."""
+        parked_s = self._parking.admit(delivery)
+        if parked_s is None:
+            self._lanes.put(company_of(delivery.subject), delivery)
+        else:
+            await self._settler.park(delivery, parked_s)
 
     async def run(self) -> None:
         """Work. Ends by cancellation."""
         async with asyncio.TaskGroup() as hands:
-            for _ in range(self._concurrency):
+            for _ in range(self._hands):
                 hands.create_task(self._work())
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """Begin nothing any more: hand back what waits, and let calls that are under way end."""
         self._stopping = True
-        for job, timer in list(self._waiting.items()):
+        for job, timer in self._waiting.items():
             timer.cancel()
-            await self._hand_back(job)
+            self._hand_back(job)
         self._waiting.clear()
-        while not self._ready.empty():
-            await self._hand_back(self._ready.get_nowait())
+        for item in self._lanes.clear():
+            self._hand_back(item)
 
     async def _work(self) -> None:
         while True:
-            item = await self._ready.get()
+            company_id, item = await self._next()
+            began_s = asyncio.get_running_loop().time()
             try:
                 await self._step(item)
-            except Exception:
-                # Whatever one message brings about, the others go on, and it isn't lost.
-                log.exception("step failed")
-                await self._hand_back(item, FAILED_STEP_DELAY_S)
+            except asyncio.CancelledError:
+                if _being_cancelled():
+                    raise
+                self._fail(item)
+            except Exception as error:  # noqa: BLE001 - whatever one message brings about, the others go on
+                self._fail(item, error)
+            finally:
+                self._release(company_id, began_s)
+
+    async def _next(self) -> tuple[str, Delivery | Job]:
+        if self._pace is None:
+            return await self._lanes.take()
+        # One at a time: whose turn it is, is decided when the provider takes another call, and not before.
+        async with self._turn:
+            while True:
+                company_id, item = await self._lanes.take()
+                if isinstance(item, Delivery) or await self._has_turn(item, self._pace):
+                    return company_id, item
+                self._lanes.release(company_id)
+
+    async def _has_turn(self, job: Job, pace: Pace) -> bool:
+        wait_s = 0.0 if job.admitted else await pace.target_turn(job.address)
+        if wait_s > MAX_AHEAD_S:
+            self._hand_back(job, wait_s)
+        elif wait_s > 0:
+            self._wait(job, wait_s)
+        else:
+            job.admitted = True
+            await pace.turn()
+        return job.admitted
+
+    def _release(self, company_id: str, began_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        took_s = loop.time() - began_s
+        if took_s < LONG_STEP_S:
+            self._lanes.release(company_id)
+        else:
+            # Calls that hang run out of time together, and then everybody waits for them to begin anew together.
+            loop.call_later(took_s * REST * random.random(), self._lanes.release, company_id)
 
     async def _step(self, item: Delivery | Job) -> None:
-        job = await self._pipeline.begin(item) if isinstance(item, Delivery) else item
+        if isinstance(item, Job):
+            await self._advance(item)
+            return
+        job = await self._pipeline.begin(item, untouched=self._parking.untouched(item))
         if job is None:
             return
+        if self._pace is None:
+            await self._advance(job)
+        else:
+            self._queue(job)
+
+    async def _advance(self, job: Job) -> None:
         wait_s = await self._pipeline.advance(job)
-        if wait_s is None:
-            return
+        if wait_s is not None:
+            self._wait(job, wait_s)
+
+    def _wait(self, job: Job, wait_s: float) -> None:
         if self._stopping:
-            await self._hand_back(job)
+            self._hand_back(job)
         else:
             self._waiting[job] = asyncio.get_running_loop().call_later(wait_s, self._resume, job)
 
     def _resume(self, job: Job) -> None:
         del self._waiting[job]
-        self._ready.put_nowait(job)
+        self._queue(job)
 
-    async def _hand_back(self, item: Delivery | Job, delay_s: float = 0.0) -> None:
-        delivery = item if isinstance(item, Delivery) else item.delivery
-        if not delivery.settled:
-            metrics.SETTLED.labels(self._pipeline.channel.name, "hand_back").inc()
-            await delivery.hand_back(delay_s)
+    def _queue(self, job: Job) -> None:
+        self._lanes.put(company_of(job.delivery.subject), job)
 
+    def _fail(self, item: Delivery | Job, error: Exception | None = None) -> None:
+        log.error("step failed", exc_info=error)
+        self._hand_back(item, FAILED_STEP_DELAY_S)
 
-def run_worker(service: str, listen: str, make: Callable[[HttpClient], ChannelParts]) -> NoReturn:
-    """Run a channel's service until a signal stops it.
-
-    Args:
-        service: the service's name, as in `python -m <service>`.
-        listen: host:port of its health and metrics.
-        make: makes the channel, given the client for calls of its credential source.
-    """
-
-    async def serve(stopping: asyncio.Event) -> None:
-        await _serve(listen, make, stopping)
-
-    run(service, serve)
+    def _hand_back(self, item: Delivery | Job, delay_s: float = 0.0) -> None:
+        delivery = item.delivery if isinstance(item, Job) else item
+        self._settler.settle(delivery, HandBack(delay_s))
 
 
-async def _serve(listen: str, make: Callable[[HttpClient], ChannelParts], stopping: asyncio.Event) -> None:
-    settings, grace_s = load(DeliverySettings), load(ServiceSettings).shutdown_grace_s
-    health = Health(NATS, DATABASE, CHANNEL)
-    app = web.Application()
-    app.add_routes(routes(health))
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(listening(app, listen, grace_s=1))
-        store = await stack.enter_async_context(database(load(StoreSettings)))
-        bus_settings = load(BusSettings)
-        bus = await stack.enter_async_context(connection(bus_settings.nats_url.get_secret_value(), health))
-        client = await stack.enter_async_context(outbound_client(load(OutboundSettings)))
-        channel, credentials = make(client)
-        metrics.initialise(channel.name)
-        pipeline = Pipeline(
-            channel=channel,
-            credentials=credentials,
-            client=client,
-            policy=settings.policy(),
-            recorder=Recorder(channel.name, store),
-            pause=Pause(channel.name, health),
-            history=HistoryLookup(store),
-        )
-        worker = Worker(pipeline, settings.concurrency)
-        durable = durable_consumer(f"deliverd-{channel.name}", deliver_subject(channel.name, "*"), bus_settings)
-        consumer = Consumer(bus, DELIVER, durable, settings.max_in_flight, worker.take)
-        metrics.IN_FLIGHT.labels(channel.name).set_function(lambda: consumer.held)
-        async with background(store.watch(health), consumer.keep_alive(), worker.run()):
-            await consumer.run(stopping)
-            await worker.stop()
-            handed_back = await consumer.hand_back_rest(grace_s)
-        event(log, logging.INFO, "worker stopped", channel=channel.name, handed_back=handed_back)
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from announce.model.envelope import Envelope
-from announce.model.outcome import Outcome
+from announce.model.outcome import ChannelFault, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,13 @@ class Channel(Protocol):
     def timeout_s(self) -> float:
         """How long one attempt may take."""
 
-    def build_request(self, envelope: Envelope, credential: str) -> OutboundRequest:
+    def build_request(self, envelope: Envelope, credential: str, plain: bool, /) -> OutboundRequest:  # noqa: FBT001
         """Write the call that delivers this envelope.
+
+        Args:
+            envelope: what to deliver.
+            credential: what the provider knows us by.
+            plain: without markup: the provider could not read it. A channel that has none ignores this.
 
         Raises:
             ValueError: the envelope can't be written as a request of this provider; the text says why.
@@ -70,9 +75,9 @@ class Channel(Protocol):
 
 
 class CredentialUnavailable(Exception):  # noqa: N818 - it says what is the case
-    """No credential can be had now. The text says why, without secrets."""
+    """No credential can be had now, which holds up every delivery alike. The text says why, without secrets."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: ChannelFault) -> None:
         super().__init__(str(outcome))
         self.outcome = outcome
 
@@ -84,7 +89,7 @@ class CredentialSource(Protocol):
         """Return a credential that is believed to be good.
 
         Raises:
-            CredentialUnavailable: none can be had; it carries what that means for the delivery.
+            CredentialUnavailable: none can be had; it carries the fault that holds the channel up.
         """
 
     def refuse(self, credential: str) -> None:

@@ -1,6 +1,7 @@
 """What one attempt came to. A channel classifies; the pipeline decides what follows."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from announce.model.reason import Reason
 
@@ -39,6 +40,20 @@ class TargetGone(_Failure):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TargetMoved(_Failure):
+    """The target has become another one: send once more, to that one, and remember it."""
+
+    # An address; whoever writes an outcome down must not write that.
+    moved_to: Mapping[str, str | int] = field(repr=False, hash=False)
+    """The fields of the envelope's target that have changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkupRefused(_Failure):
+    """The provider couldn't read our markup: send once more, as plain text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialRefused(_Failure):
     """The credential is no longer good: get a fresh one and try again, once."""
 
@@ -48,5 +63,5 @@ class ChannelFault(_Failure):
     """Our configuration is at fault, so every delivery of the channel would fail alike."""
 
 
-Failure = Transient | Rejected | TargetGone | CredentialRefused | ChannelFault
+Failure = Transient | Rejected | TargetGone | TargetMoved | MarkupRefused | CredentialRefused | ChannelFault
 Outcome = Delivered | Failure

@@ -29,6 +29,8 @@ class Reason(StrEnum):
     # It never came to an attempt.
     EXPIRED = "expired"
     UNDECODABLE = "undecodable"
+    UNSTORABLE = "unstorable"
+    MAX_DELIVERIES = "max_deliveries"
 
     # Refused at the door for NATS producers, who get no answer.
     INVALID_SUBJECT = "invalid_subject"

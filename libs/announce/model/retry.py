@@ -1,4 +1,4 @@
-"""When to try again: a pure function of what happened, how often, and for how long."""
+"""When to try again: a pure function of what happened, how often, for how long, and of chance."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,12 +8,31 @@ from announce.model.outcome import Failure, Transient
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Waits start at `base_s` and double up to `cap_s`; all tries together stay within `budget_s`."""
+    """Waits start at `base_s` and double up to `cap_s`; all tries together stay within `budget_s`.
+
+    `jitter` is the part of a wait, from 0 to 1, that chance may take off it. A provider that asks for more time than
+    the budget has left gets it, the delivery going back to the stream meanwhile, up to `max_deferrals` times.
+    """
 
     max_attempts: int
     base_s: float
     cap_s: float
     budget_s: float
+    jitter: float = 0.0
+    max_deferrals: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a delivery has come when a try has failed.
+
+    `attempt` is the number of that try, from 1; `elapsed_s` the time since the first one began, or since the delivery
+    came back from its last deferral.
+    """
+
+    attempt: int
+    elapsed_s: float
+    deferrals: int = 0
 
 
 class Why(StrEnum):
@@ -22,11 +41,19 @@ class Why(StrEnum):
     PERMANENT = "permanent"
     ATTEMPTS = "attempts"
     BUDGET = "budget"
+    DEFERRALS = "deferrals"
 
 
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
     """Try again after so many seconds."""
+
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Defer:
+    """Try again after so many seconds, too many to hold on to the delivery."""
 
     wait_s: float
 
@@ -38,16 +65,24 @@ class GiveUp:
     why: Why
 
 
-Decision = RetryAfter | GiveUp
+Decision = RetryAfter | Defer | GiveUp
 
 
-def decide(policy: RetryPolicy, failure: Failure, attempt: int, elapsed_s: float) -> Decision:
-    """Decide what follows the failed try number `attempt` (from 1), `elapsed_s` after the first one began."""
+def decide(policy: RetryPolicy, failure: Failure, progress: Progress, random: float) -> Decision:
+    """Decide what follows a failed try; `random` is from [0, 1)."""
     if not isinstance(failure, Transient):
         return GiveUp(Why.PERMANENT)
-    if attempt >= policy.max_attempts:
+    if progress.attempt >= policy.max_attempts:
         return GiveUp(Why.ATTEMPTS)
+    left_s = policy.budget_s - progress.elapsed_s
+    asked_s = failure.retry_after_s or 0.0
+    if asked_s > left_s:
+        return Defer(asked_s) if progress.deferrals < policy.max_deferrals else GiveUp(Why.DEFERRALS)
+    wait_s = max(_backoff_s(policy, progress.attempt, random), asked_s)
+    return RetryAfter(wait_s) if wait_s <= left_s else GiveUp(Why.BUDGET)
+
+
+def _backoff_s(policy: RetryPolicy, attempt: int, random: float) -> float:
     # Capping the exponent keeps the power finite however many attempts are allowed.
-    wait_s = min(policy.base_s * 2 ** min(attempt - 1, 62), policy.cap_s)
-    wait_s = max(wait_s, failure.retry_after_s or 0.0)
-    return GiveUp(Why.BUDGET) if elapsed_s + wait_s > policy.budget_s else RetryAfter(wait_s)
+    wait_s = min(policy.base_s * 2.0 ** min(attempt - 1, 62), policy.cap_s)
+    return wait_s * (1 - policy.jitter * random)

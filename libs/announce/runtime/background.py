@@ -1,8 +1,35 @@
 """Tasks that run beside a block and end with it."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+
+log = logging.getLogger(__name__)
+
+
+class Tasks:
+    """Tasks that nobody waits for. What they raise is logged."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+
+    def start(self, coroutine: Coroutine[None, None, None]) -> None:
+        """Run a coroutine by itself."""
+        task = asyncio.create_task(coroutine)
+        # The event loop alone holds tasks weakly.
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+
+    async def finish(self, within_s: float) -> None:
+        """Wait for those that are running, but for at most so long."""
+        if self._running:
+            await asyncio.wait(list(self._running), timeout=within_s)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("task failed", exc_info=error)
 
 
 @asynccontextmanager

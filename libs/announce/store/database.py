@@ -35,6 +35,7 @@ _AWAY: Final = (
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.PostgresSystemError,
+    asyncpg.TransactionRollbackError,
 )
 
 

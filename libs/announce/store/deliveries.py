@@ -1,19 +1,27 @@
-"""Attempt rows and dead letters: what happened to each delivery."""
+"""Attempt rows and dead letters: what happened to each delivery, and with it what is known of its target."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from asyncpg import Record
+
 from announce.model.envelope import Envelope
+from announce.model.outcome_event import Ending
 from announce.model.reason import Reason
 from announce.store.database import Database, DatabaseConnection, RowRefused
 from announce.store.sql import load
+from announce.store.targets import GoneTarget, MovedTarget, mark_targets
 
 SQL: Final = load("deliveries")
 
 CLOCK_SKEW: Final = timedelta(hours=1)
 """How far the clocks of NATS and of the workers may be apart: envelopes have the time of one, rows of the other."""
+
+
+OUR_FAULT: Final = (Reason.CREDENTIALS, Reason.MISCONFIGURED)
+"""Why an attempt fails whatever the message and its target: no delivery pays for it with a try."""
 
 
 class AttemptRow(NamedTuple):
@@ -28,7 +36,7 @@ class AttemptRow(NamedTuple):
     target: str
     attempts: int
     """The ordinal of this attempt; 0 where none was made."""
-    status: str
+    status: Ending
     reason: Reason | None
     status_code: int | None
     last_error: str | None
@@ -62,6 +70,8 @@ class DeliveryRecord(NamedTuple):
 
     attempts: Sequence[AttemptRow] = ()
     dead_letter: DeadLetterRow | None = None
+    gone: GoneTarget | None = None
+    moved: MovedTarget | None = None
 
 
 async def record_deliveries(database: Database, records: Sequence[DeliveryRecord], *, again: bool) -> None:
@@ -76,8 +86,11 @@ async def record_deliveries(database: Database, records: Sequence[DeliveryRecord
         DatabaseUnavailable: they may or may not have been written; try again with `again`.
         RowRefused: one of them can't be stored; none was.
     """
-    attempts = [row for record in records for row in record.attempts]
-    letters = [record.dead_letter for record in records if record.dead_letter is not None]
+    # Rows in one order, and then everything else in one order: so no two who write the same can wait for each other.
+    attempts = sorted((row for record in records for row in record.attempts), key=_place)
+    letters = sorted((record.dead_letter for record in records if record.dead_letter is not None), key=_place)
+    gone = [record.gone for record in records if record.gone is not None]
+    moved = [record.moved for record in records if record.moved is not None]
     async with database.transaction() as connection:
         write = _merge if again else _copy
         try:
@@ -85,8 +98,13 @@ async def record_deliveries(database: Database, records: Sequence[DeliveryRecord
                 await write(connection, "deliveries", "attempts", AttemptRow._fields, attempts)
             if letters:
                 await write(connection, "deliveries_dlq", "dead_letters", DeadLetterRow._fields, letters)
+            await mark_targets(connection, moved, gone)
         except (OverflowError, TypeError) as error:  # from asyncpg's encoders
             raise RowRefused(str(error)) from error
+
+
+def _place(row: AttemptRow | DeadLetterRow) -> UUID:
+    return row.id
 
 
 async def _copy(
@@ -103,12 +121,28 @@ async def _merge(
     await connection.execute(SQL[f"merge_{kind}"])
 
 
+class Ended(NamedTuple):
+    """How a delivery ended: the row that says so."""
+
+    status: Ending
+    target: str
+    attempts: int
+    reason: Reason | None
+    status_code: int | None
+    created_at: datetime
+
+
 class History(NamedTuple):
     """What had been done for a delivery before JetStream handed it out again."""
 
     attempts: int = 0
-    ended: bool = False
-    """It was sent, found expired, or given to the dead-letter queue."""
+    """The highest ordinal of an attempt."""
+    tries: int = 0
+    """The attempts that count against the retry policy: those that failed by a fault of our own set-up don't."""
+    ended: Ended | None = None
+    """How it was sent, found expired, or given to the dead-letter queue."""
+    first_at: datetime | None = None
+    """When the first attempt was made."""
 
 
 async def histories(database: Database, envelopes: Sequence[Envelope]) -> list[History]:
@@ -121,6 +155,13 @@ async def histories(database: Database, envelopes: Sequence[Envelope]) -> list[H
             [each.company_id for each in envelopes],
             [each.alert_id for each in envelopes],
             min(each.created_at for each in envelopes) - CLOCK_SKEW,
+            OUR_FAULT,
         )
-    found = {row["delivery_id"]: History(row["attempts"], row["ended"]) for row in rows}
-    return [found.get(each.delivery_id, History()) for each in envelopes]
+    return [History(row["made"], row["tries"], _ended(row), row["first_at"]) for row in rows]
+
+
+def _ended(row: Record) -> Ended | None:
+    if row["status"] is None:
+        return None
+    reason = None if row["reason"] is None else Reason(row["reason"])
+    return Ended(row["status"], row["target"], row["attempts"], reason, row["status_code"], row["created_at"])

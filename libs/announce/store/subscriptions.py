@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from announce.model.alert import Severity
 from announce.store.database import Database
 from announce.store.sql import load
+from announce.store.targets import lock_subscriptions
 
 SQL: Final = load("subscriptions")
 
@@ -28,11 +29,12 @@ class Recipient(NamedTuple):
 
 
 async def save_subscriptions(database: Database, company_id: str, subscriptions: Sequence[Subscription]) -> None:
-    """Create subscriptions, or replace those with the same address; all or none.
+    """Create subscriptions, or replace those with the same address; all or none. Disabled ones are enabled again.
 
     Addresses must be distinct within one call. Tags hold no commas.
     """
-    async with database.connection() as connection:
+    async with database.transaction() as connection:
+        await lock_subscriptions(connection, [company_id])
         await connection.execute(
             SQL["save_subscriptions"],
             company_id,

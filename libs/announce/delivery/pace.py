@@ -1,0 +1,69 @@
+"""Keeping to what a provider takes: so many calls a second in all, and so many to one target."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from announce.bus.pace import SharedPace
+
+ALL: Final = ""
+"""The key of the channel as a whole; no target's address is empty."""
+BURST: Final = 0.5
+"""So many seconds' turns may come at once."""
+MARGIN: Final = 1.1
+"""Calls that leave in step don't arrive in step, and providers count arrivals."""
+MAX_QUEUES: Final = 10_000
+MAX_AHEAD_S: Final = 30.0
+"""A target whose turn is further away than this has its delivery wait in the stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a provider takes before it answers 429: calls a second in all, and seconds between two to one target."""
+
+    per_s: float
+    target_interval_s: float
+
+
+class Pace:
+    """Gives out turns, in step with every other replica of the service.
+
+    A delivery needs its target's turn once, however often it is tried: a try that failed sent nothing. The channel's
+    turn is needed for each call.
+    """
+
+    def __init__(self, limits: Limits, shared: SharedPace) -> None:
+        self._shared = shared
+        self._interval_s = 1 / limits.per_s
+        self._burst = max(int(limits.per_s * BURST), 1)
+        self._target_interval_s = limits.target_interval_s * MARGIN
+        self._queues: dict[str, float] = {}
+        self._limited: tuple[str, float] = ("", 0.0)
+
+    async def turn(self) -> None:
+        """Wait for the channel's next turn."""
+        wait_s = await self._shared.reserve(ALL, self._interval_s, self._burst)
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+
+    async def target_turn(self, address: str) -> float:
+        """Take the target's turn if it is now and return 0, else return the seconds after which to ask again."""
+        wait_s = await self._shared.reserve(address, self._target_interval_s, 1, within_s=0)
+        if wait_s <= 0:
+            return 0.0
+        # Those of this process that wait for one target don't all ask at the same time.
+        now = asyncio.get_running_loop().time()
+        place = max(now + wait_s, self._queues.get(address, 0.0) + self._target_interval_s)
+        self._queues[address] = place
+        if len(self._queues) > MAX_QUEUES:
+            self._queues = {each: at for each, at in self._queues.items() if at > now}
+        return place - now
+
+    async def limited(self, address: str, retry_after_s: float) -> None:
+        """Hear of a 429: leave the target alone for so long, or all of them if another one's was limited just now."""
+        now = asyncio.get_running_loop().time()
+        before, until = self._limited
+        self._limited = (address, now + retry_after_s)
+        await self._shared.hold(address, retry_after_s)
+        if before != address and until > now:
+            await self._shared.hold(ALL, retry_after_s)

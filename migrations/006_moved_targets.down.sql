@@ -1,0 +1,2 @@
+DROP TABLE moved_targets;
+ALTER TABLE subscriptions DROP COLUMN saved_at;
