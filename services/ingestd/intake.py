@@ -30,16 +30,10 @@ class Intake:
         self._keys = keys
         self._register = register
         self._fanout = fanout
-        self._under_way: dict[int, list[Delivery]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def take(self, delivery: Delivery) -> None:
-        """Take a message. One that is being worked on already, and comes again, is settled along with it."""
-        seq = delivery.origin.stream_seq
-        if seq in self._under_way:
-            self._under_way[seq].append(delivery)
-            return
-        self._under_way[seq] = [delivery]
+        """Take a message, to be worked on at once."""
         task = asyncio.create_task(self._work(delivery))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -63,16 +57,7 @@ class Intake:
             # Whatever one message brings about, the others go on, and it isn't lost.
             log.exception("alert failed", extra={"fields": {"stream_seq": delivery.origin.stream_seq}})
         finally:
-            await self._settle(delivery.origin.stream_seq, delay_s)
-
-    async def _settle(self, stream_seq: int, delay_s: float | None) -> None:
-        for each in self._under_way.pop(stream_seq):
-            if each.settled:
-                continue
-            if delay_s is None:
-                await each.ack()
-            else:
-                await each.hand_back(delay_s)
+            await _settle(delivery, delay_s)
 
     async def _process(self, delivery: Delivery) -> None:
         arrived = await self._read(delivery)
@@ -116,3 +101,12 @@ def _count(delivery: Delivery, result: str) -> None:
     # What came by HTTP was counted there, and a message that comes again was counted before.
     if delivery.header(CONTENT_HASH_HEADER) is None and delivery.origin.num_delivered == 1:
         metrics.ALERTS.labels(metrics.NATS, result).inc()
+
+
+async def _settle(delivery: Delivery, delay_s: float | None) -> None:
+    if delivery.settled:
+        return
+    if delay_s is None:
+        await delivery.ack()
+    else:
+        await delivery.hand_back(delay_s)

@@ -48,6 +48,11 @@ class Origin:
     stream_seq: int
     published_at: datetime
 
+    @property
+    def identity(self) -> tuple[int, datetime]:
+        """What tells it from every other message, those of a stream that was made anew included."""
+        return self.stream_seq, self.published_at
+
 
 class Delivery:
     """One message that a consumer was handed. Whoever holds it settles it, once."""
@@ -75,6 +80,10 @@ class Delivery:
     def header(self, name: str) -> str | None:
         """Return a header's value."""
         return self._msg.headers.get(name) if self._msg.headers else None
+
+    def renew(self, again: "Delivery") -> None:
+        """Settle it as what it was handed out as once more: JetStream has given up on the time before."""
+        self._client, self._msg = again._client, again._msg  # noqa: SLF001 - of the same class
 
     def when_settled(self, call: "Callable[[Delivery], None]") -> None:
         """Have this called when the message is settled."""
@@ -135,7 +144,7 @@ class Consumer:
         self._handle = handle
         self._fetching = fetching
         self._ack_wait_s = config.ack_wait or DEFAULT_ACK_WAIT_S
-        self._held: set[Delivery] = set()
+        self._held: dict[tuple[int, datetime], Delivery] = {}
         self._emptied = asyncio.Event()
         self._asked = 0
         self._wake = asyncio.Event()
@@ -166,7 +175,7 @@ class Consumer:
         """Keep telling JetStream that held messages are being worked on. Ends by cancellation."""
         while True:
             await asyncio.sleep(self._ack_wait_s / 3)
-            for delivery in list(self._held):
+            for delivery in list(self._held.values()):
                 if not delivery.settled:
                     await delivery.in_progress()
 
@@ -175,7 +184,7 @@ class Consumer:
         if self._held:
             self._emptied.clear()
             await wait_for_event(self._emptied, max(grace_s, 0))
-        return list(self._held)
+        return list(self._held.values())
 
     async def _client(self, stopping: asyncio.Event) -> Client | None:
         """Wait for a connection, but not for longer than the service is to run."""
@@ -197,9 +206,7 @@ class Consumer:
                 self._note_status(msg)
             elif msg.reply:
                 self._asked -= 1
-                delivery = Delivery(client, msg, self._release)
-                self._held.add(delivery)
-                await self._handle(delivery)
+                await self._receive(Delivery(client, msg, self._release))
 
         lost = self._connection.lost
         subscription = await client.subscribe(inbox, cb=receive)
@@ -214,6 +221,15 @@ class Consumer:
             finally:
                 with suppress(NatsError):
                     await subscription.unsubscribe()
+
+    async def _receive(self, delivery: Delivery) -> None:
+        held = self._held.get(delivery.origin.identity)
+        if held is None:
+            self._held[delivery.origin.identity] = delivery
+            await self._handle(delivery)
+        else:
+            # We couldn't say in time that we are working on it.
+            held.renew(delivery)
 
     async def _wake_on(self, event: asyncio.Event) -> None:
         await event.wait()
@@ -246,7 +262,7 @@ class Consumer:
         self._wake.set()
 
     def _release(self, delivery: Delivery) -> None:
-        self._held.discard(delivery)
+        del self._held[delivery.origin.identity]
         self._wake.set()
         if not self._held:
             self._emptied.set()
