@@ -22,6 +22,7 @@ MIN_RATE: Final = 200.0
 FIRST_RATE: Final = 2000.0
 """Taken for a company's rate before it has been measured. Too early costs another look, too late leaves hands idle."""
 WINDOW_S: Final = 2.0
+TOGETHER_S: Final = 0.1
 KEPT_S: Final = 60.0
 """So long a company's rate is remembered after the last of what was parked."""
 MAX_REMEMBERED: Final = 200_000
@@ -79,7 +80,9 @@ class Parking:
             self._remember(delivery)
         now = self._clock()
         # Spread, and rather early than late: what was parked within one second must not come back within one.
-        return self._queues.setdefault(company_id, Queue(now)).park(now) * random.uniform(0.75, 1.0)
+        wait_s = self._queues.setdefault(company_id, Queue(now)).park(now) * random.uniform(0.75, 1.0)
+        # nats-server looks through all that is parked whenever one of them is due, so let some be due together.
+        return (now + wait_s) // TOGETHER_S * TOGETHER_S + TOGETHER_S - now
 
     def untouched(self, delivery: Delivery) -> bool:
         """Tell whether nobody can have worked on this delivery yet. Ask once: the answer is forgotten."""
