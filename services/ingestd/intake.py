@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from announce.bus.consumer import Delivery
+from announce.bus.stored import StoredMessage
 from announce.model.reason import Reason
 from announce.observe.logging import event
 from announce.store.alerts import Arrival
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 
 CROWDED_DELAY_S: Final = 5.0
 FAILED_DELAY_S: Final = 30.0
+GIVEN_UP: Final = "handed out as often as the consumer allows, never settled"
 
 
 class Intake:
@@ -37,6 +39,10 @@ class Intake:
         task = asyncio.create_task(self._work(delivery))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def bury(self, message: StoredMessage) -> None:
+        """Keep an alert that JetStream has given up; what its fan-out had reached stays so."""
+        await self._register.bury(message.source, Refusal(Reason.MAX_DELIVERIES, GIVEN_UP))
 
     async def stop(self, rest: Sequence[Delivery]) -> None:
         """Hand back what is still under way, and break off the work on it."""
@@ -84,7 +90,7 @@ class Intake:
         return read_arrival(delivery, company_id)
 
     async def _refuse(self, delivery: Delivery, refusal: Refusal) -> None:
-        await self._register.bury(delivery, refusal)
+        await self._register.bury(delivery.source, refusal)
         _count(delivery, refusal.reason)
         event(
             log,

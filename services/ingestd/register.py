@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from announce.bus.consumer import Delivery
+from announce.bus.source import Source
 from announce.bus.streams import company_of
 from announce.model.identity import row_id
 from announce.model.payload import storable_payload
@@ -42,9 +42,9 @@ class Register:
         """Write down an alert, if it is new, and tell what it is."""
         return _unless_refused(await self._alerts.submit(alert))
 
-    async def bury(self, delivery: Delivery, refusal: Refusal) -> None:
-        """Keep a refused message as a dead letter."""
-        _unless_refused(await self._letters.submit(_dead_letter(delivery, refusal)))
+    async def bury(self, source: Source, refusal: Refusal) -> None:
+        """Keep a message that isn't taken as a dead letter."""
+        _unless_refused(await self._letters.submit(_dead_letter(source, refusal)))
 
     async def finish(self, fanout: FinishedFanout) -> None:
         """Write down that a fan-out has ended."""
@@ -84,21 +84,20 @@ def _unless_refused(result: Result | RowRefused) -> Result:
     return result
 
 
-def _dead_letter(delivery: Delivery, refusal: Refusal) -> DeadLetterRow:
-    published_at = delivery.origin.published_at
+def _dead_letter(source: Source, refusal: Refusal) -> DeadLetterRow:
     return DeadLetterRow(
-        id=row_id(published_at, delivery.origin.stream_seq),
-        created_at=published_at,
-        company_id=company_of(delivery.subject),
+        id=row_id(source.published_at, source.seq),
+        created_at=source.published_at,
+        company_id=company_of(source.subject),
         alert_id=refusal.alert_id,
         delivery_id=None,
         channel=CHANNEL,
         target=None,
-        original_subject=delivery.subject,
-        payload=storable_payload(delivery.data),
+        original_subject=source.subject,
+        payload=storable_payload(source.data),
         attempts=0,
         reason=refusal.reason,
         status_code=None,
         last_error=refusal.detail,
-        first_attempt_at=published_at,
+        first_attempt_at=source.published_at,
     )

@@ -11,6 +11,7 @@ from aiohttp import web
 from announce.bus.connection import DEPENDENCY as NATS
 from announce.bus.connection import Connection, connection
 from announce.bus.consumer import Consumer
+from announce.bus.deadends import DeadEnds
 from announce.bus.publisher import Publisher
 from announce.bus.settings import BusSettings
 from announce.bus.streams import ALERTS, alerts_subject, durable_consumer
@@ -63,7 +64,8 @@ async def serve(stopping: asyncio.Event) -> None:
         app = web.Application(middlewares=[problems])
         app.add_routes([*routes(health), *_api(store, bus, keys, health, settings).routes()])
         trim = keep_trimming(store, settings.dedupe_window_s)
-        async with background(store.watch(health), keys.keep(), consumer.keep_alive(), trim):
+        given_up = DeadEnds(bus, ALERTS, durable, intake.bury).run(stopping)
+        async with background(store.watch(health), keys.keep(), consumer.keep_alive(), trim, given_up):
             async with listening(app, settings.listen, grace_s=grace_s):
                 await consumer.run(stopping)
                 deadline = time.monotonic() + grace_s

@@ -167,6 +167,23 @@ async def test_consuming_goes_on_after_nats_was_killed_and_after_the_durable_was
         stopping.set()
 
 
+async def test_consuming_goes_on_after_the_client_library_has_closed_the_connection_for_good(
+    ingestd: Connection, deliverd: Connection, hands: Callable[[int], Hands]
+) -> None:
+    worker, stopping = hands(10), asyncio.Event()
+    async with background(worker.consumer.run(stopping)):
+        await Publisher(ingestd).publish_all(messages(0, 1))
+        await (await worker.take(1))[0].ack()
+        closed = deliverd.client
+        # The library looks at the payload alone; the server counts the headers too, and answers with an error.
+        await closed.publish("ba.outcomes.acme", bytes(900_000), headers={"X": "x" * 200_000})
+        await deliverd.lost.wait()
+        await Publisher(ingestd).publish_all(messages(10, 1))
+        assert (await worker.take(1))[0].data == b"10"
+        assert closed.is_closed
+        stopping.set()
+
+
 async def test_a_message_is_settled_once(ingestd: Connection, hands: Callable[[int], Hands]) -> None:
     await Publisher(ingestd).publish_all(messages(0, 1))
     worker, stopping = hands(1), asyncio.Event()

@@ -265,7 +265,7 @@ async def test_what_a_process_wrote_before_it_crashed_is_not_written_again(
             refused, valid = read_arrival(junk, "demo"), read_arrival(alert, "demo")
             assert isinstance(refused, Refusal)
             assert isinstance(valid, Arrived)
-            await register.bury(junk, refused)
+            await register.bury(junk.source, refused)
             assert await register.register(valid.record) is Arrival.FIRST
     # Neither was acknowledged.
     written = await dead_letters(store)
@@ -274,3 +274,28 @@ async def test_what_a_process_wrote_before_it_crashed_is_not_written_again(
     assert await dead_letters(store) == written
     assert len(written) == 1
     assert await delivered(admin) == ["a-1"]
+
+
+async def test_an_alert_that_jetstream_has_given_up_becomes_a_dead_letter(
+    tmp_path: Path, dsn: str, nats_server: Nats, store: Database, producer: Client, admin: Client
+) -> None:
+    """Somebody has given the consumer a bound, and an alert has run into it."""
+    await create_producer(store)
+    async with ingesting(tmp_path, settings(dsn, nats_server)):
+        await eventually(lambda: waiting(admin), 0)
+    context = admin.jetstream()
+    info = await context.consumer_info(ALERTS, "ingestd")
+    await context.add_consumer(ALERTS, info.config.evolve(max_deliver=1, ack_wait=0.2))
+    await publish(producer, ALERT)
+    subscription = await context.pull_subscribe_bind("ingestd", ALERTS)
+    assert len(await subscription.fetch(1, timeout=5)) == 1
+
+    async def noticed() -> int:
+        return (await context.stream_info("BA_ADVISORIES")).state.messages
+
+    await eventually(noticed, 1)
+    async with ingesting(tmp_path, settings(dsn, nats_server)):
+        await eventually(lambda: waiting(admin), 0)
+    (letter,) = await dead_letters(store)
+    assert (letter["channel"], letter["reason"]) == ("ingest", "max_deliveries")
+    assert letter["payload"] == ALERT

@@ -62,7 +62,6 @@ async def test_an_outage_holds_those_that_it_has_met_and_spares_others(pause: Pa
     assert fail(pause, "acme", 3)[2] is not None
     assert not await passes(pause, "acme")
     assert not health.is_up(DEPENDENCY)
-    assert pause.fetching
     for _ in range(2):
         assert await passes(pause, "other")
     assert fail(pause, "other", 1)[0] is not None
@@ -84,3 +83,15 @@ async def test_a_passage_that_was_not_used_is_the_next_one_s(pause: Pause) -> No
         await pause.passage("acme")
     pause.unused()
     assert await passes(pause, "acme")
+
+
+async def test_an_outage_stops_fetching_unless_others_wait(pause: Pause) -> None:
+    fail(pause, "acme", 3)
+    assert not pause.fetching
+    pause.waiting(["acme", "other"])
+    assert pause.fetching
+    fail(pause, "other", 1)
+    pause.waiting(["acme", "other"])
+    assert not pause.fetching
+    pause.answered()
+    assert pause.fetching

@@ -20,6 +20,7 @@ from nats.js.api import ConsumerConfig
 from nats.js.errors import Error as JetStreamError
 
 from announce.bus.connection import Connection
+from announce.bus.source import Source
 from announce.observe.logging import event as log_event
 from announce.runtime.background import background
 from announce.runtime.backoff import Backoff, wait_for_event
@@ -76,6 +77,11 @@ class Delivery:
     def data(self) -> bytes:
         """The payload."""
         return self._msg.data
+
+    @property
+    def source(self) -> Source:
+        """What it was published as."""
+        return Source(self.subject, self.data, self.origin.stream_seq, self.origin.published_at)
 
     def header(self, name: str) -> str | None:
         """Return a header's value."""

@@ -10,6 +10,7 @@ from nats.js.errors import Error as JetStreamError
 from nats.js.errors import NotFoundError
 
 from announce.bus.connection import BusUnavailable, Connection
+from announce.bus.source import Source
 from announce.bus.streams import DELIVER
 
 
@@ -22,6 +23,11 @@ class StoredMessage:
     headers: Mapping[str, str]
     seq: int
     published_at: datetime
+
+    @property
+    def source(self) -> Source:
+        """What it was published as."""
+        return Source(self.subject, self.data, self.seq, self.published_at)
 
 
 async def stored_message(connection: Connection, stream: str, seq: int) -> StoredMessage | None:
@@ -52,6 +58,19 @@ async def oldest_waiting(connection: Connection, subject: str) -> datetime | Non
     """
     oldest = await next_message(connection, DELIVER, subject, 1)
     return oldest.published_at if oldest else None
+
+
+async def waiting_subjects(connection: Connection, subject: str) -> set[str]:
+    """Return the subjects of BA_DELIVER within a filter such as `ba.deliver.fcm.*` that have messages.
+
+    Raises:
+        BusUnavailable: JetStream can't be asked now.
+    """
+    try:
+        info = await connection.client.jetstream().stream_info(DELIVER, subjects_filter=subject)
+    except NatsError as error:
+        raise BusUnavailable(f"JetStream didn't show the stream: {type(error).__name__}") from None
+    return set(info.state.subjects or {})
 
 
 async def delete_message(connection: Connection, stream: str, seq: int) -> None:

@@ -3,7 +3,7 @@
 from announce.bus.publisher import Publisher
 from announce.bus.stored import StoredMessage
 from announce.delivery.announcement import announcement, announcing_message
-from announce.delivery.letter import Attempts, Source, failed_letter, raw_letter
+from announce.delivery.letter import Attempts, failed_letter, raw_letter
 from announce.delivery.metrics import DEAD_LETTERS, ENDED
 from announce.model.envelope import Undecodable, decode_envelope
 from announce.model.outcome import Rejected
@@ -30,7 +30,7 @@ class DeadEndBurial:
             DatabaseUnavailable: not now.
             BusUnavailable: not now.
         """
-        source = Source(message.subject, message.data, message.seq, message.published_at)
+        source = message.source
         try:
             envelope = decode_envelope(message.data)
             address = address_of(envelope.target)

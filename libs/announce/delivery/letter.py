@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from announce.bus.consumer import Delivery
+from announce.bus.source import Source
 from announce.bus.streams import channel_of, company_of
 from announce.model.envelope import Envelope
 from announce.model.identity import row_id
@@ -13,20 +13,6 @@ from announce.model.reason import Reason
 from announce.store.deliveries import DeadLetterRow
 
 MAX_ERROR_CHARS: Final = 1000
-
-
-class Source(NamedTuple):
-    """A message of BA_DELIVER: where it was published, what it holds, its place in the stream and its time."""
-
-    subject: str
-    data: bytes
-    seq: int
-    published_at: datetime
-
-
-def source_of(delivery: Delivery) -> Source:
-    """Return what a message in our hands was published as."""
-    return Source(delivery.subject, delivery.data, delivery.origin.stream_seq, delivery.origin.published_at)
 
 
 class Attempts(NamedTuple):

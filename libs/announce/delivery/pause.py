@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
@@ -22,7 +23,10 @@ class Pause:
     def __init__(self, channel: str, health: Health, outage: Outage) -> None:
         self._channel = channel
         self._health = health
-        self._outage = outage
+        self._suspected = outage
+        self._others_wait = False
+        self.outage = asyncio.Event()
+        """Set while the channel is paused because its provider seems to be out."""
         self._open = asyncio.Event()
         self._open.set()
         self._backoff = Backoff(first_s=1.0, cap_s=30.0)
@@ -32,8 +36,12 @@ class Pause:
 
     @property
     def fetching(self) -> bool:
-        """Whether to take more out of the stream. An outage may be one company's: then the others are looked for."""
-        return self._cause is not PauseCause.CONFIGURATION
+        """Whether to take more out of the stream."""
+        return self._cause is None or (self._cause is PauseCause.OUTAGE and self._others_wait)
+
+    def waiting(self, companies: Iterable[str]) -> None:
+        """Hear whose deliveries wait: an outage may be some companies' own, and then the others' are to be found."""
+        self._others_wait = not all(map(self._suspected.affects, companies))
 
     async def passage(self, company_id: str) -> None:
         """Wait until a call may be made for this company; while the channel is paused, let one through at a time."""
@@ -57,14 +65,14 @@ class Pause:
         Returns:
             The seconds after which the delivery is to try again, or None when it is this delivery's own failure.
         """
-        out = self._outage.failed(company_id, delivery_id, began_s, asyncio.get_running_loop().time())
+        out = self._suspected.failed(company_id, delivery_id, began_s, asyncio.get_running_loop().time())
         if self._cause is None and not out:
             return None
         return self._hold(self._cause or PauseCause.OUTAGE, detail)
 
     def answered(self) -> None:
         """Hear that the provider answered, and that its answer had nothing to do with our configuration."""
-        self._outage.answered(asyncio.get_running_loop().time())
+        self._suspected.answered(asyncio.get_running_loop().time())
         if self._cause is None:
             return
         event(log, logging.INFO, "channel resumed", channel=self._channel, cause=self._cause)
@@ -77,7 +85,7 @@ class Pause:
 
     def _spared(self, company_id: str) -> bool:
         # What looks like an outage may be the targets of some companies: others find out for themselves.
-        return self._cause is PauseCause.OUTAGE and not self._outage.affects(company_id)
+        return self._cause is PauseCause.OUTAGE and not self._suspected.affects(company_id)
 
     def _hold(self, cause: PauseCause, detail: str) -> float:
         loop = asyncio.get_running_loop()
@@ -97,5 +105,10 @@ class Pause:
 
     def _set(self, cause: PauseCause | None) -> None:
         self._cause = cause
+        self._others_wait = False
+        if cause is PauseCause.OUTAGE:
+            self.outage.set()
+        else:
+            self.outage.clear()
         for each in PauseCause:
             PAUSED.labels(self._channel, each).set(each is cause)

@@ -11,7 +11,7 @@ from announce.bus.deferral import deferrals_of
 from announce.delivery.announcement import announcement
 from announce.delivery.history import HistoryLookup
 from announce.delivery.job import Job
-from announce.delivery.letter import Attempts, failed_letter, raw_letter, source_of
+from announce.delivery.letter import Attempts, failed_letter, raw_letter
 from announce.delivery.metrics import DEAD_LETTERS, ENDED, RETRIES, count_attempt, log_attempt
 from announce.delivery.moves import Moves
 from announce.delivery.outage import unanswered
@@ -213,7 +213,7 @@ class Pipeline:
 
     def _give_up(self, job: Job, failure: Failure, row: AttemptRow) -> None:
         now, attempts = datetime.now(UTC), Attempts(job.attempt, job.first_attempt_at)
-        letter = failed_letter(source_of(job.delivery), job.envelope, job.address, attempts, failure)
+        letter = failed_letter(job.delivery.source, job.envelope, job.address, attempts, failure)
         letter = letter._replace(id=row_id(now), created_at=now)
         gone = None
         if isinstance(failure, TargetGone):
@@ -229,5 +229,5 @@ class Pipeline:
     def _bury_undecodable(self, delivery: Delivery, problem: str) -> None:
         ENDED.labels(self.channel.name, "failed", Reason.UNDECODABLE).inc()
         DEAD_LETTERS.labels(self.channel.name, Reason.UNDECODABLE).inc()
-        letter = raw_letter(source_of(delivery), Reason.UNDECODABLE, problem)
+        letter = raw_letter(delivery.source, Reason.UNDECODABLE, problem)
         self.recorder.settle(delivery, DeliveryRecord(dead_letter=letter), End(None))

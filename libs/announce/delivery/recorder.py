@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from announce.bus.consumer import Delivery
-from announce.delivery.letter import raw_letter, source_of
+from announce.delivery.letter import raw_letter
 from announce.delivery.metrics import UNRECORDED
 from announce.delivery.settlement import End, HandBack, Settlement, Settler
 from announce.model.reason import Reason
@@ -74,7 +74,7 @@ class Recorder:
     async def _keep_unread(self, delivery: Delivery, problem: str) -> None:
         """Keep a message byte for byte whose rows the database can't hold: it would come back for ever."""
         settlement: Settlement = End(None)
-        letter = raw_letter(source_of(delivery), Reason.UNSTORABLE, problem)
+        letter = raw_letter(delivery.source, Reason.UNSTORABLE, problem)
         try:
             await self._write([DeliveryRecord(dead_letter=letter)], again=True)
         except RowRefused:

@@ -21,7 +21,6 @@ from announce.delivery import metrics
 from announce.delivery.deadend import DeadEndBurial
 from announce.delivery.history import HistoryLookup
 from announce.delivery.moves import Moves
-from announce.delivery.oldest import watch_oldest
 from announce.delivery.outage import Outage
 from announce.delivery.pace import Limits, Pace
 from announce.delivery.parking import Parking
@@ -32,6 +31,7 @@ from announce.delivery.recorder import Recorder
 from announce.delivery.retry_budget import RetryBudget
 from announce.delivery.settings import DeliverySettings
 from announce.delivery.settlement import HandBack, Settler
+from announce.delivery.watch import watch_oldest, watch_others
 from announce.delivery.worker import Worker
 from announce.model.channel import Channel, CredentialSource
 from announce.observe.endpoints import routes
@@ -118,6 +118,7 @@ async def _serve(listen: str, make: Callable[[HttpClient], ChannelParts], stoppi
             DeadEnds(bus, DELIVER, durable, burial.bury).run(stopping),
             moves.load(store, channel.name),
             watch_oldest(bus, channel.name),
+            watch_others(bus, channel.name, pause),
         ):
             await consumer.run(stopping)
             handed_back = await _stop(worker, consumer, settler, grace_s)

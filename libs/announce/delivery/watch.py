@@ -1,0 +1,35 @@
+"""What a channel looks up about its queue in JetStream, beside its work."""
+
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Final
+
+from announce.bus.connection import BusUnavailable, Connection
+from announce.bus.stored import oldest_waiting, waiting_subjects
+from announce.bus.streams import company_of, deliver_subject
+from announce.delivery.metrics import OLDEST_SECONDS
+from announce.delivery.pause import Pause
+
+OLDEST_EVERY_S: Final = 5.0
+OTHERS_EVERY_S: Final = 1.0
+
+
+async def watch_oldest(connection: Connection, channel: str) -> None:
+    """Keep the metric of how long the oldest delivery has been waiting. Ends by cancellation."""
+    while True:
+        with suppress(BusUnavailable):
+            published_at = await oldest_waiting(connection, deliver_subject(channel, "*"))
+            age_s = 0.0 if published_at is None else (datetime.now(UTC) - published_at).total_seconds()
+            OLDEST_SECONDS.labels(channel).set(max(age_s, 0.0))
+        await asyncio.sleep(OLDEST_EVERY_S)
+
+
+async def watch_others(connection: Connection, channel: str, pause: Pause) -> None:
+    """While the provider seems to be out, look for companies that it may not be out for. Ends by cancellation."""
+    while True:
+        await pause.outage.wait()
+        with suppress(BusUnavailable):
+            subjects = await waiting_subjects(connection, deliver_subject(channel, "*"))
+            pause.waiting(map(company_of, subjects))
+        await asyncio.sleep(OTHERS_EVERY_S)
