@@ -194,6 +194,23 @@ async def test_a_refused_credential_pauses_the_channel_and_fills_no_queue(rig: R
     assert await rig.letters() == []
 
 
+async def test_a_probe_whose_credential_is_refused_is_not_the_last_one(rig: Rig) -> None:
+    """The first delivery has tried a fresh credential already; those that come later do so as probes."""
+    rig.provider.control(status=401)
+    async with rig.service() as service:
+        await rig.publish(*encoded(1))
+        await service.readiness(503)
+        await rig.publish(*encoded(2, 3))
+
+        async def tried() -> int:
+            return len({alert for alert, *_ in await rig.attempts()})
+
+        await eventually(tried, 3, within_s=40)
+        rig.provider.control(clear=True)
+        await eventually(rig.left, 0, within_s=40)
+    assert await rig.letters() == []
+
+
 async def test_no_more_calls_at_once_than_allowed(rig: Rig) -> None:
     rig.provider.control(hang=True)
     # One company gets three of four hands.

@@ -4,6 +4,7 @@ import asyncio
 import random
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from time import perf_counter
 from typing import Final
 
 from announce.bus.consumer import Delivery
@@ -102,6 +103,13 @@ class Pipeline:
     async def advance(self, job: Job) -> float | None:
         """Make the next attempt; return the seconds to wait before another one, or None when it has ended."""
         await self.pause.passage(job.envelope.company_id)
+        try:
+            return await self._pass(job)
+        except BaseException:
+            self.pause.unused()
+            raise
+
+    async def _pass(self, job: Job) -> float | None:
         now = datetime.now(UTC)
         if job.envelope.expired(now):
             self.pause.unused()
@@ -119,12 +127,13 @@ class Pipeline:
         return self._decide(job, outcome, row, began_s)
 
     async def _attempt(self, job: Job, credential: str) -> tuple[Outcome, AttemptRow]:
-        began_at, began_s = datetime.now(UTC), asyncio.get_running_loop().time()
+        # The event loop's clock counts in milliseconds.
+        began_at, began_s = datetime.now(UTC), perf_counter()
         job.attempt += 1
         if job.attempt == 1:
             self.budget.first_try()
         outcome = await self._call(job, credential)
-        latency_s = asyncio.get_running_loop().time() - began_s
+        latency_s = perf_counter() - began_s
         count_attempt(self.channel.name, outcome, latency_s)
         row = job.attempt_row(outcome, began_at, latency_s)
         log_attempt(row)
@@ -149,6 +158,7 @@ class Pipeline:
                 return None
             case CredentialRefused() if not job.credential_renewed:
                 job.credential_renewed = True
+                self.pause.unused()
                 return self._at_once(DeliveryRecord([row]))
             case CredentialRefused() | ChannelFault():
                 return self._hold(job, row, self.pause.misconfigured(outcome.detail))
