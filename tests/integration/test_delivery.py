@@ -2,21 +2,23 @@
 
 import base64
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import nats
+from msgspec import structs
 
 from announce.bus.connection import connection
 from announce.bus.publisher import OutgoingMessage, Publisher
 from announce.bus.streams import DELIVER, deliver_subject
-from announce.model.envelope import Envelope, encode_envelope
+from announce.model.envelope import encode_envelope
 from announce.model.identity import delivery_id
-from announce.model.target import address_of
-from announce.store.database import Database
+from announce.model.target import target_at
 from announce_fakes.fcm import FakeFcm
 from tests.eventually import eventually
 from tests.integration.rig import TRACE, Rig, encoded, envelope
-from tests.programs import running
+from tests.programs import Program, running
 from tests.servers import Nats, Postgres
 
 
@@ -194,23 +196,6 @@ async def test_a_refused_credential_pauses_the_channel_and_fills_no_queue(rig: R
     assert await rig.letters() == []
 
 
-async def test_a_probe_whose_credential_is_refused_is_not_the_last_one(rig: Rig) -> None:
-    """The first delivery has tried a fresh credential already; those that come later do so as probes."""
-    rig.provider.control(status=401)
-    async with rig.service() as service:
-        await rig.publish(*encoded(1))
-        await service.readiness(503)
-        await rig.publish(*encoded(2, 3))
-
-        async def tried() -> int:
-            return len({alert for alert, *_ in await rig.attempts()})
-
-        await eventually(tried, 3, within_s=40)
-        rig.provider.control(clear=True)
-        await eventually(rig.left, 0, within_s=40)
-    assert await rig.letters() == []
-
-
 async def test_no_more_calls_at_once_than_allowed(rig: Rig) -> None:
     rig.provider.control(hang=True)
     # One company gets three of four hands.
@@ -233,8 +218,18 @@ async def test_a_service_waits_for_dependencies_that_are_away_at_its_start(rig: 
         await eventually(rig.left, 0)
 
 
-async def test_fcm_runs_through_the_same_pipeline(nats_server: Nats, store: Database, dsn: str, tmp_path: Path) -> None:
-    key = tmp_path / "account.json"
+def to_token(token: str) -> OutgoingMessage:
+    """Write a delivery to an FCM token, or to a topic."""
+    target = target_at("fcm", token)
+    identifier = delivery_id("acme", "a", "fcm", token)
+    made = structs.replace(envelope(1), delivery_id=identifier, alert_id="a", channel="fcm", target=target)
+    return OutgoingMessage(deliver_subject("fcm", "acme"), encode_envelope(made), str(identifier))
+
+
+@asynccontextmanager
+async def fcm(nats_server: Nats, dsn: str, folder: Path) -> AsyncIterator[tuple[FakeFcm, Program, Publisher]]:
+    """Run FCM's service, with somebody who publishes."""
+    key = folder / "account.json"
     async with FakeFcm(credentials_file=key) as provider:
         settings = {
             "BA_NATS_URL": nats_server.url("deliverd_fcm"),
@@ -242,32 +237,33 @@ async def test_fcm_runs_through_the_same_pipeline(nats_server: Nats, store: Data
             "BA_FCM_CREDENTIALS_FILE": str(key),
             "BA_FCM_BASE_URL": provider.url,
         }
-        targets: list[dict[str, str | int]] = [{"channel": "fcm", "token": f"token-{n}"} for n in range(20)]
-        targets += [{"channel": "fcm", "topic": "news"}]
-        async with running("deliverd_fcm", tmp_path, settings), connection(nats_server.url()) as admin:
+        async with running("deliverd_fcm", folder, settings) as service, connection(nats_server.url()) as admin:
             await admin.connected()
-            messages = []
-            for target in targets:
-                address = address_of(target)
-                identifier = delivery_id("acme", "a", "fcm", address)
-                made = envelope(1)
-                made = Envelope(
-                    delivery_id=identifier,
-                    alert_id="a",
-                    company_id="acme",
-                    channel="fcm",
-                    target=target,
-                    message=made.message,
-                    created_at=made.created_at,
-                    expires_at=None,
-                )
-                messages.append(OutgoingMessage(deliver_subject("fcm", "acme"), encode_envelope(made), str(identifier)))
-            await Publisher(admin).publish_all(messages)
+            yield provider, service, Publisher(admin)
 
-            async def sent() -> int:
-                async with store.connection() as connected:
-                    return int(await connected.fetchval("SELECT count(*) FROM deliveries WHERE status = 'sent'"))
 
-            await eventually(sent, 21)
+async def test_fcm_runs_through_the_same_pipeline(nats_server: Nats, dsn: str, tmp_path: Path) -> None:
+    async with fcm(nats_server, dsn, tmp_path) as (provider, service, publisher):
+        await publisher.publish_all([to_token(f"token-{number}") for number in range(20)] + [to_token("/topics/news")])
+        await eventually(lambda: service.metric("ba_deliveries_total", status="sent"), 21.0)
         assert provider.summary()["accepted"] == 21
         assert provider.summary()["tokens"]["total"] == 1
+
+
+async def test_a_probe_whose_credential_is_refused_is_not_the_last_one(
+    nats_server: Nats, dsn: str, tmp_path: Path
+) -> None:
+    """The first delivery has tried a fresh token already; those that come later do so as probes."""
+    async with fcm(nats_server, dsn, tmp_path) as (provider, service, publisher):
+        provider.control(status=401)
+        await publisher.publish(to_token("first"))
+        await service.readiness(503)
+        await publisher.publish_all([to_token("second"), to_token("third")])
+        # Each has been refused with the old token and with a fresh one.
+        await eventually(lambda: _calls_of_at_least(provider, 7), True, within_s=40)
+        provider.control(clear=True)
+        await eventually(lambda: service.metric("ba_deliveries_total", status="sent"), 3.0, within_s=60)
+
+
+async def _calls_of_at_least(provider: FakeFcm, count: int) -> bool:
+    return int(provider.summary()["total"]) >= count
