@@ -181,6 +181,16 @@ async def test_a_stop_hands_back_what_does_not_end_within_the_grace(rig: Rig) ->
     assert await rig.left() == 3
 
 
+async def test_a_stop_of_a_paused_channel_hands_back_at_once(rig: Rig) -> None:
+    rig.provider.control(status=401)
+    # Longer than a program under test may take to end.
+    async with rig.service(BA_SHUTDOWN_GRACE_S="300") as service:
+        await rig.publish(*encoded(*range(1, 31)))
+        await service.readiness(503)
+        assert await service.terminate() == 0
+    assert await rig.left() == 30
+
+
 async def test_a_refused_credential_pauses_the_channel_and_fills_no_queue(rig: Rig) -> None:
     rig.provider.control(status=401)
     async with rig.service() as service:

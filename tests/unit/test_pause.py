@@ -22,7 +22,7 @@ async def passes(pause: Pause, company_id: str) -> bool:
     """Tell whether a delivery of this company may go through at once."""
     passage = asyncio.ensure_future(pause.passage(company_id))
     await asyncio.sleep(0)
-    done = passage.done()
+    done = passage.done() and passage.result()
     passage.cancel()
     return done
 
@@ -95,3 +95,12 @@ async def test_an_outage_stops_fetching_unless_others_wait(pause: Pause) -> None
     assert not pause.fetching
     pause.answered()
     assert pause.fetching
+
+
+async def test_when_the_service_stops_nobody_waits_and_no_call_is_made(pause: Pause) -> None:
+    pause.misconfigured("HTTP 403")
+    waiting = asyncio.ensure_future(pause.passage("acme"))
+    await asyncio.sleep(0)
+    pause.stop()
+    assert await waiting is False
+    assert await pause.passage("acme") is False

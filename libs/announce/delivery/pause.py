@@ -25,6 +25,7 @@ class Pause:
         self._health = health
         self._suspected = outage
         self._others_wait = False
+        self._stopping = False
         self.outage = asyncio.Event()
         """Set while the channel is paused because its provider seems to be out."""
         self._open = asyncio.Event()
@@ -43,12 +44,24 @@ class Pause:
         """Hear whose deliveries wait: an outage may be some companies' own, and then the others' are to be found."""
         self._others_wait = not all(map(self._suspected.affects, companies))
 
-    async def passage(self, company_id: str) -> None:
-        """Wait until a call may be made for this company; while the channel is paused, let one through at a time."""
+    async def passage(self, company_id: str) -> bool:
+        """Wait until a call may be made for this company; while the channel is paused, let one through at a time.
+
+        Returns:
+            False when the service stops, so that no call is to be made.
+        """
         while not (self._open.is_set() or self._spared(company_id)):
             await self._open.wait()
         if self._cause is not None and not self._spared(company_id):
+            if self._stopping:
+                return False
             self._open.clear()
+        return True
+
+    def stop(self) -> None:
+        """Let nobody wait any more: the service stops."""
+        self._stopping = True
+        self._open.set()
 
     def unused(self) -> None:
         """Give a passage back without having made a call."""
@@ -95,7 +108,8 @@ class Pause:
         self._health.down(DEPENDENCY, f"{cause}: {detail}")
         # Calls that were under way together fail together; only a probe's failure makes the next wait longer.
         if self._timer is None:
-            self._open.clear()
+            if not self._stopping:
+                self._open.clear()
             self._timer = loop.call_later(self._backoff.next(), self._probe)
         return max(self._timer.when() - loop.time(), 0.0)
 

@@ -102,7 +102,8 @@ class Pipeline:
 
     async def advance(self, job: Job) -> float | None:
         """Make the next attempt; return the seconds to wait before another one, or None when it has ended."""
-        await self.pause.passage(job.envelope.company_id)
+        if not await self.pause.passage(job.envelope.company_id):
+            return 0.0
         try:
             return await self._pass(job)
         except BaseException:

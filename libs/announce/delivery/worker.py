@@ -56,6 +56,7 @@ class Worker:
     def stop(self) -> None:
         """Begin nothing any more: hand back what waits, and let calls that are under way end."""
         self._stopping = True
+        self._pipeline.pause.stop()
         for job, timer in self._waiting.items():
             timer.cancel()
             self._hand_back(job)
