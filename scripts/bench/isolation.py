@@ -111,7 +111,7 @@ def described(name: str, seconds: Sequence[float]) -> str:
 
 
 async def measure(environment: Mapping[str, str], arguments: argparse.Namespace) -> None:
-    """Run both parts, and once more alone at the end, since a machine's pace changes."""
+    """Run both parts."""
     async with aiohttp.ClientSession() as session, connection(environment["BA_NATS_URL"]) as bus:
         await bus.connected()
         bench = Bench(environment, Publisher(bus), session)

@@ -26,7 +26,12 @@ def clock() -> Clock:
 
 @pytest.fixture
 def parking(clock: Clock) -> Callable[[int], Parking]:
-    return lambda places: Parking(places, clock=clock)
+    def make(places: int) -> Parking:
+        lot = Parking(places, clock=clock)
+        lot.waiting(["large", "small"])
+        return lot
+
+    return make
 
 
 async def settle(delivery: Delivery) -> None:
@@ -63,13 +68,16 @@ async def test_what_is_parked_comes_back_no_faster_than_the_company_moves(
 ) -> None:
     lot = parking(100)
     held = fill(lot)
-    # 40 end in 2 s, and others take their places.
+    # 40 end, others take their places, and nothing more ends.
     clock.now += 2
     for number, delivery in enumerate(held[:40]):
         await settle(delivery)
         assert lot.admit(message("large", 1000 + number)) is None
+    for number in range(4):
+        clock.now += 2
+        assert lot.admit(message("large", 1100 + number))
     waits = [lot.admit(message("large", 2000 + number)) or 0.0 for number in range(50_000)]
-    # At its own 20 a second it would take 2,500 s; at the least rate, at which they are looked at anyway, 250.
+    # At its own pace it would take for ever; at the least rate, at which they are looked at anyway, 250 s.
     assert 0.75 * 250 <= waits[-1] <= 251
     returns = sum(100 <= wait < 110 for wait in waits)
     assert returns <= 10 * 200 * 1.35
@@ -101,3 +109,17 @@ def test_it_remembers_no_more_than_so_many(parking: Callable[[int], Parking]) ->
         lot.admit(message("large", seq))
     assert not lot.untouched(message("large", 10, 2))
     assert lot.untouched(message("large", MAX_REMEMBERED + 19, 2))
+
+
+def test_a_company_that_is_alone_has_its_share_asked_for_and_none_parked(clock: Clock) -> None:
+    lot = Parking(100, clock=clock)
+    assert lot.limit == 50
+    assert [lot.admit(message("large", seq)) for seq in range(100)] == [None] * 100
+    assert lot.crowded
+    lot.waiting(["large", "small"])
+    assert lot.limit == 100
+    assert not lot.crowded
+    assert lot.admit(message("large", 101))
+    clock.now += 700
+    lot.waiting(["large"])
+    assert lot.limit == 50

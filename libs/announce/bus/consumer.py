@@ -131,7 +131,7 @@ class Consumer:
         config: the durable; it is created where it is missing.
         capacity: how many messages may be unsettled at once.
         handle: gets each message; it must not wait for anything but NATS.
-        fetching: tells whether to ask for more.
+        limit: how many to hold now, at most `capacity`.
     """
 
     def __init__(
@@ -141,14 +141,14 @@ class Consumer:
         config: ConsumerConfig,
         capacity: int,
         handle: Callable[[Delivery], Awaitable[None]],
-        fetching: Callable[[], bool] = lambda: True,
+        limit: Callable[[], int] | None = None,
     ) -> None:
         self._connection = connection
         self._stream = stream
         self._config = config
         self._capacity = capacity
         self._handle = handle
-        self._fetching = fetching
+        self._limit = limit or (lambda: capacity)
         self._ack_wait_s = config.ack_wait or DEFAULT_ACK_WAIT_S
         self._held: dict[tuple[int, datetime], Delivery] = {}
         self._emptied = asyncio.Event()
@@ -176,6 +176,10 @@ class Consumer:
     def held(self) -> int:
         """How many messages have been handed out and not been settled."""
         return len(self._held)
+
+    def look_again(self) -> None:
+        """Ask for more at once, if the limit has become higher."""
+        self._wake.set()
 
     async def keep_alive(self) -> None:
         """Keep telling JetStream that held messages are being worked on. Ends by cancellation."""
@@ -252,10 +256,8 @@ class Consumer:
         await client.publish(subject, msgspec.json.encode(request), reply=inbox)
 
     def _room(self) -> int:
-        if self._fetching():
-            return self._capacity - len(self._held) - self._asked
-        # One must be there: it finds out whether the others can come.
-        return 0 if self._held or self._asked else 1
+        # One must be there, whatever the limit: it finds out whether others can come.
+        return max(self._limit(), 1) - len(self._held) - self._asked
 
     def _note_status(self, msg: Msg) -> None:
         headers = msg.headers or {}

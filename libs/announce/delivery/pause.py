@@ -26,8 +26,6 @@ class Pause:
         self._suspected = outage
         self._others_wait = False
         self._stopping = False
-        self.outage = asyncio.Event()
-        """Set while the channel is paused because its provider seems to be out."""
         self._open = asyncio.Event()
         self._open.set()
         self._backoff = Backoff(first_s=1.0, cap_s=30.0)
@@ -36,9 +34,14 @@ class Pause:
         health.up(DEPENDENCY)
 
     @property
+    def outage(self) -> bool:
+        """Whether the channel is paused because its provider seems to be out."""
+        return self._cause is PauseCause.OUTAGE
+
+    @property
     def fetching(self) -> bool:
         """Whether to take more out of the stream."""
-        return self._cause is None or (self._cause is PauseCause.OUTAGE and self._others_wait)
+        return self._cause is None or (self.outage and self._others_wait)
 
     def waiting(self, companies: Iterable[str]) -> None:
         """Hear whose deliveries wait: an outage may be some companies' own, and then the others' are to be found."""
@@ -98,7 +101,7 @@ class Pause:
 
     def _spared(self, company_id: str) -> bool:
         # What looks like an outage may be the targets of some companies: others find out for themselves.
-        return self._cause is PauseCause.OUTAGE and not self._suspected.affects(company_id)
+        return self.outage and not self._suspected.affects(company_id)
 
     def _hold(self, cause: PauseCause, detail: str) -> float:
         loop = asyncio.get_running_loop()
@@ -120,9 +123,5 @@ class Pause:
     def _set(self, cause: PauseCause | None) -> None:
         self._cause = cause
         self._others_wait = False
-        if cause is PauseCause.OUTAGE:
-            self.outage.set()
-        else:
-            self.outage.clear()
         for each in PauseCause:
             PAUSED.labels(self._channel, each).set(each is cause)

@@ -104,10 +104,18 @@ async def _serve(listen: str, make: Callable[[HttpClient], ChannelParts], stoppi
             moves=moves,
             pace=Pace(limits, SharedPace(bus, channel.name)) if limits else None,
         )
-        worker = Worker(pipeline, settler, Parking(settings.max_in_flight), settings.concurrency)
+        parking = Parking(settings.max_in_flight)
+        worker = Worker(pipeline, settler, parking, settings.concurrency)
         name = f"deliverd-{channel.name}"
         durable = durable_consumer(name, deliver_subject(channel.name, "*"), bus_settings)
-        consumer = Consumer(bus, DELIVER, durable, settings.max_in_flight, worker.take, lambda: pause.fetching)
+        consumer = Consumer(
+            bus,
+            DELIVER,
+            durable,
+            settings.max_in_flight,
+            worker.take,
+            limit=lambda: parking.limit if pause.fetching else 0,
+        )
         metrics.IN_FLIGHT.labels(channel.name).set_function(lambda: consumer.held)
         burial = DeadEndBurial(channel.name, store, publisher)
         async with background(
@@ -118,7 +126,7 @@ async def _serve(listen: str, make: Callable[[HttpClient], ChannelParts], stoppi
             DeadEnds(bus, DELIVER, durable, burial.bury).run(stopping),
             moves.load(store, channel.name),
             watch_oldest(bus, channel.name),
-            watch_others(bus, channel.name, pause),
+            watch_others(bus, channel.name, pause, parking, consumer.look_again),
         ):
             await consumer.run(stopping)
             handed_back = await _stop(worker, consumer, settler, grace_s)

@@ -1,6 +1,7 @@
 """What a channel looks up about its queue in JetStream, beside its work."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
@@ -9,10 +10,11 @@ from announce.bus.connection import BusUnavailable, Connection
 from announce.bus.stored import oldest_waiting, waiting_subjects
 from announce.bus.streams import company_of, deliver_subject
 from announce.delivery.metrics import OLDEST_SECONDS
+from announce.delivery.parking import Parking
 from announce.delivery.pause import Pause
 
 OLDEST_EVERY_S: Final = 5.0
-OTHERS_EVERY_S: Final = 1.0
+OTHERS_EVERY_S: Final = 0.2
 
 
 async def watch_oldest(connection: Connection, channel: str) -> None:
@@ -25,11 +27,15 @@ async def watch_oldest(connection: Connection, channel: str) -> None:
         await asyncio.sleep(OLDEST_EVERY_S)
 
 
-async def watch_others(connection: Connection, channel: str, pause: Pause) -> None:
-    """While the provider seems to be out, look for companies that it may not be out for. Ends by cancellation."""
+async def watch_others(
+    connection: Connection, channel: str, pause: Pause, parking: Parking, found: Callable[[], None]
+) -> None:
+    """Look for other companies behind those that may be in their way. Ends by cancellation."""
     while True:
-        await pause.outage.wait()
-        with suppress(BusUnavailable):
-            subjects = await waiting_subjects(connection, deliver_subject(channel, "*"))
-            pause.waiting(map(company_of, subjects))
+        if pause.outage or parking.crowded:
+            with suppress(BusUnavailable):
+                companies = set(map(company_of, await waiting_subjects(connection, deliver_subject(channel, "*"))))
+                pause.waiting(companies)
+                parking.waiting(companies)
+                found()
         await asyncio.sleep(OTHERS_EVERY_S)
