@@ -51,6 +51,18 @@ async def test_a_chat_that_has_become_another_is_followed_once_and_remembered(ri
         assert await service.metric("ba_delivery_attempts_total") == 1
 
 
+async def test_a_chat_whose_move_is_known_and_that_moves_again_is_followed(rig: Rig) -> None:
+    rig.provider.control(target="-5", migrate_to_chat_id=-1005)
+    async with rig.service():
+        await rig.publish(*encoded(-5))
+        await eventually(rig.left, 0)
+        rig.provider.control(target="-1005", migrate_to_chat_id=-1006)
+        await rig.publish(*(raw.replace(b"alert--5", b"alert--6") for raw in encoded(-5)))
+        await eventually(rig.left, 0)
+    assert await rig.letters() == []
+    assert (await rig.attempts())[2:] == [("alert--6", 1, "failed", "target_moved"), ("alert--6", 2, "sent", None)]
+
+
 async def test_a_chat_that_moves_on_and_on_is_followed_once(rig: Rig) -> None:
     rig.provider.control(target="-5", migrate_to_chat_id=-1005)
     rig.provider.control(target="-1005", migrate_to_chat_id=-1006)

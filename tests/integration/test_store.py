@@ -5,6 +5,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from announce.model.alert import Severity
 from announce.model.envelope import Envelope, Message
@@ -306,3 +307,17 @@ async def test_keys_are_kept_encrypted_and_end_when_revoked(store: Database, dsn
         await load_keyring(store, SecretCipher(KEYS[1]))
     await revoke_key(store, key_id)
     assert set((await load_keyring(store, cipher)).keys) == {second_id}
+
+
+async def test_what_the_database_does_not_take_for_now_is_an_outage(store: Database) -> None:
+    with pytest.raises(DatabaseUnavailable):
+        async with store.connection() as connection:
+            await connection.execute("START TRANSACTION READ ONLY; DELETE FROM companies")
+    with pytest.raises(DatabaseUnavailable):
+        async with store.connection() as connection:
+            await connection.execute("SELECT * FROM not_there_yet")
+
+
+async def test_an_envelope_from_the_beginning_of_time_has_a_history_too(store: Database) -> None:
+    old = structs.replace(envelope(), created_at=datetime(1, 1, 1, tzinfo=UTC))
+    assert await histories(store, [old, envelope()]) == [History(), History()]

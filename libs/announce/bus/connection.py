@@ -26,7 +26,11 @@ NO_PENDING_BYTES: Final = -1
 
 
 class BusUnavailable(Exception):  # noqa: N818 - it says what is the case
-    """NATS or JetStream can't do this now; trying again later makes sense."""
+    """NATS or JetStream can't do this now; trying again later makes sense. If `unsure`, it may have done it."""
+
+    def __init__(self, detail: str, *, unsure: bool = False) -> None:
+        super().__init__(detail)
+        self.unsure = unsure
 
 
 class Connection:

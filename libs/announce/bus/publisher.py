@@ -168,7 +168,7 @@ class Publisher:
         except MaxPayloadError:
             return BusUnavailable("the message is larger than NATS takes")
         except NatsError as error:
-            return BusUnavailable(f"JetStream didn't acknowledge: {type(error).__name__}")
+            return BusUnavailable(f"JetStream didn't acknowledge: {type(error).__name__}", unsure=True)
         ack = _decode_ack(reply.data)
         if ack.error is not None:
             return BusUnavailable(f"JetStream refused: {ack.error.description} ({ack.error.err_code})")

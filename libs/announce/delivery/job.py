@@ -70,6 +70,5 @@ class Job:
 
     def move(self, moved_to: Mapping[str, str | int]) -> None:
         """Go on with the target that this one has become."""
-        self.moved = True
         self.envelope = structs.replace(self.envelope, target={**self.envelope.target, **moved_to})
         self.address = address_of(self.envelope.target)

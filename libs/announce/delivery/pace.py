@@ -12,6 +12,7 @@ BURST: Final = 0.5
 """So many seconds' turns may come at once."""
 MARGIN: Final = 1.1
 """Calls that leave in step don't arrive in step, and providers count arrivals."""
+MAX_HOLD_ALL_S: Final = 60.0
 MAX_QUEUES: Final = 10_000
 MAX_AHEAD_S: Final = 30.0
 """A target whose turn is further away than this has its delivery wait in the stream."""
@@ -40,11 +41,9 @@ class Pace:
         self._queues: dict[str, float] = {}
         self._limited: tuple[str, float] = ("", 0.0)
 
-    async def turn(self) -> None:
-        """Wait for the channel's next turn."""
-        wait_s = await self._shared.reserve(ALL, self._interval_s, self._burst)
-        if wait_s > 0:
-            await asyncio.sleep(wait_s)
+    async def turn(self) -> float:
+        """Reserve the channel's next turn; return the seconds until then."""
+        return await self._shared.reserve(ALL, self._interval_s, self._burst)
 
     async def target_turn(self, address: str) -> float:
         """Take the target's turn if it is now and return 0, else return the seconds after which to ask again."""
@@ -66,4 +65,5 @@ class Pace:
         self._limited = (address, now + retry_after_s)
         await self._shared.hold(address, retry_after_s)
         if before != address and until > now:
-            await self._shared.hold(ALL, retry_after_s)
+            # However long these targets are limited: it is only a guess that all are.
+            await self._shared.hold(ALL, min(retry_after_s, MAX_HOLD_ALL_S))

@@ -175,6 +175,7 @@ class Pipeline:
         """Send what the provider refused in the form that it asked for, once."""
         match failure:
             case TargetMoved() if not job.moved:
+                job.moved = True
                 job.move(failure.moved_to)
                 self.moves.learn(row.target, job.address)
                 moved = MovedTarget(row.company_id, row.channel, row.target, job.address, row.created_at)

@@ -89,14 +89,21 @@ class Settler:
             await delivery.hand_back(delay_s)
 
     async def _defer(self, delivery: Delivery, deferred: Deferred) -> None:
-        try:
-            await self._deferral.defer(delivery, deferred.delivery_id, deferred.deferrals, deferred.delay_s)
-        except BusUnavailable as error:
-            # It waits all the same, only that it isn't counted as a deferral.
-            event(log, logging.WARNING, "delivery not deferred", channel=self._channel, error=str(error))
-            await self._hand_back(delivery, deferred.delay_s)
-        else:
-            await self._acknowledge(delivery, Settled.DEFER)
+        backoff, unsure = Backoff(), False
+        while not delivery.settled:
+            try:
+                await self._deferral.defer(delivery, deferred.delivery_id, deferred.deferrals, deferred.delay_s)
+            except BusUnavailable as error:
+                event(log, logging.WARNING, "delivery not deferred", channel=self._channel, error=str(error))
+                unsure = unsure or error.unsure
+                if not unsure:
+                    # It waits all the same, only that it isn't counted as a deferral.
+                    await self._hand_back(delivery, deferred.delay_s)
+                    return
+                # JetStream may hold it as deferred: handed back too, it would be sent twice.
+                await asyncio.sleep(backoff.next())
+            else:
+                await self._acknowledge(delivery, Settled.DEFER)
 
     async def _announce(self, ended: Sequence[_Ended]) -> list[None]:
         await self._publish(

@@ -13,6 +13,7 @@ from announce.delivery.pace import MAX_AHEAD_S, Pace
 from announce.delivery.parking import Parking
 from announce.delivery.pipeline import Pipeline
 from announce.delivery.settlement import HandBack, Settler
+from announce.runtime.backoff import wait_for_event
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class Worker:
         self._hands = hands
         self._lanes = Lanes[Delivery | Job](hands)
         self._waiting: dict[Job, asyncio.TimerHandle] = {}
-        self._stopping = False
+        self._stopped = asyncio.Event()
 
     async def take(self, delivery: Delivery) -> None:
         """Take a message; it is worked on when it is its company's turn."""
@@ -55,7 +56,7 @@ class Worker:
 
     def stop(self) -> None:
         """Begin nothing any more: hand back what waits, and let calls that are under way end."""
-        self._stopping = True
+        self._stopped.set()
         self._pipeline.pause.stop()
         for job, timer in self._waiting.items():
             timer.cancel()
@@ -97,8 +98,9 @@ class Worker:
         elif wait_s > 0:
             self._wait(job, wait_s)
         else:
-            job.admitted = True
-            await pace.turn()
+            job.admitted = not await wait_for_event(self._stopped, await pace.turn())
+            if not job.admitted:
+                self._hand_back(job)
         return job.admitted
 
     def _release(self, company_id: str, began_s: float) -> None:
@@ -128,7 +130,7 @@ class Worker:
             self._wait(job, wait_s)
 
     def _wait(self, job: Job, wait_s: float) -> None:
-        if self._stopping:
+        if self._stopped.is_set():
             self._hand_back(job)
         else:
             self._waiting[job] = asyncio.get_running_loop().call_later(wait_s, self._resume, job)

@@ -26,17 +26,14 @@ CONNECT_TIMEOUT_S: Final = 5.0
 CHECK_INTERVAL_S: Final = 1.0
 CHECK_TIMEOUT_S: Final = 5.0
 
-_AWAY: Final = (
-    OSError,
-    TimeoutError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.PostgresSystemError,
-    asyncpg.TransactionRollbackError,
+# What Postgres refuses for the value's sake; whatever else it refuses (read-only, a lock not had in time, a table that
+# isn't there yet), it may take later.
+_REFUSED: Final = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.ProgramLimitExceededError,
 )
+_AWAY: Final = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)
 
 
 class DatabaseUnavailable(Exception):  # noqa: N818 - it says what is the case
@@ -64,6 +61,8 @@ class Database:
         try:
             async with self._pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
                 yield connection
+        except _REFUSED as error:
+            raise RowRefused(type(error).__name__) from error
         except _AWAY as error:
             if _being_cancelled():
                 # The block was cancelled, and then its connection couldn't be given back: the first is what counts.
@@ -71,12 +70,6 @@ class Database:
             if isinstance(error, ValueError):  # asyncpg's word for a value that a column can't hold
                 raise RowRefused(str(error)) from error
             raise DatabaseUnavailable(type(error).__name__) from error
-        except (
-            asyncpg.DataError,
-            asyncpg.IntegrityConstraintViolationError,
-            asyncpg.ProgramLimitExceededError,
-        ) as error:
-            raise RowRefused(type(error).__name__) from error
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[DatabaseConnection]:

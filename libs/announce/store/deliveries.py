@@ -1,7 +1,7 @@
 """Attempt rows and dead letters: what happened to each delivery, and with it what is known of its target."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -19,6 +19,8 @@ SQL: Final = load("deliveries")
 CLOCK_SKEW: Final = timedelta(hours=1)
 """How far the clocks of NATS and of the workers may be apart: envelopes have the time of one, rows of the other."""
 
+EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""No row is older than this, whatever an envelope says."""
 
 OUR_FAULT: Final = (Reason.CREDENTIALS, Reason.MISCONFIGURED)
 """Why an attempt fails whatever the message and its target: no delivery pays for it with a try."""
@@ -154,7 +156,7 @@ async def histories(database: Database, envelopes: Sequence[Envelope]) -> list[H
             [each.replay_of for each in envelopes],
             [each.company_id for each in envelopes],
             [each.alert_id for each in envelopes],
-            min(each.created_at for each in envelopes) - CLOCK_SKEW,
+            max(min(each.created_at for each in envelopes), EARLIEST) - CLOCK_SKEW,
             OUR_FAULT,
         )
     return [History(row["made"], row["tries"], _ended(row), row["first_at"]) for row in rows]
