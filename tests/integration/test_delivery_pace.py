@@ -27,12 +27,16 @@ async def test_a_chat_that_is_limited_all_the_same_is_left_alone(rig: Rig) -> No
 
 
 async def test_chats_that_are_limited_for_a_day_hold_up_neither_others_nor_the_stop(rig: Rig) -> None:
-    """Two limited chats look like a limited bot, for a minute at most."""
+    """Five limited chats in a row look like a limited bot, for a minute at most."""
     rig.provider.control(target="7*", status=429, retry_after=86_400)
     async with rig.service(BA_SHUTDOWN_GRACE_S="300") as service:
-        await rig.publish(*encoded(71, 72))
-        await eventually(lambda: service.metric("ba_delivery_messages_settled_total", how="defer"), 2.0)
+        await rig.publish(*encoded(71, 72, 73, 74))
+        await eventually(lambda: service.metric("ba_delivery_messages_settled_total", how="defer"), 4.0)
         await rig.publish(*encoded(1))
+        await eventually(lambda: service.metric("ba_deliveries_total", status="sent"), 1.0)
+        await rig.publish(*encoded(75, 76, 77, 78, 79))
+        await eventually(lambda: service.metric("ba_delivery_messages_settled_total", how="defer"), 9.0)
+        await rig.publish(*encoded(2))
         await eventually(lambda: service.metric("ba_deliveries_in_flight"), 1.0)
         assert await service.terminate() == 0
     assert await rig.left() == 1

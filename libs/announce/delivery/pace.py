@@ -12,6 +12,8 @@ BURST: Final = 0.5
 """So many seconds' turns may come at once."""
 MARGIN: Final = 1.1
 """Calls that leave in step don't arrive in step, and providers count arrivals."""
+LIMITED_TARGETS: Final = 5
+"""So many targets that are limited one after the other look like a limited channel."""
 MAX_HOLD_ALL_S: Final = 60.0
 MAX_QUEUES: Final = 10_000
 MAX_AHEAD_S: Final = 30.0
@@ -39,7 +41,7 @@ class Pace:
         self._burst = max(int(limits.per_s * BURST), 1)
         self._target_interval_s = limits.target_interval_s * MARGIN
         self._queues: dict[str, float] = {}
-        self._limited: tuple[str, float] = ("", 0.0)
+        self._limited: set[str] = set()
 
     async def turn(self) -> float:
         """Reserve the channel's next turn; return the seconds until then."""
@@ -58,12 +60,15 @@ class Pace:
             self._queues = {each: at for each, at in self._queues.items() if at > now}
         return place - now
 
+    def sent(self) -> None:
+        """Hear that the provider took a message: it isn't the channel that is limited."""
+        self._limited.clear()
+
     async def limited(self, address: str, retry_after_s: float) -> None:
-        """Hear of a 429: leave the target alone for so long, or all of them if another one's was limited just now."""
-        now = asyncio.get_running_loop().time()
-        before, until = self._limited
-        self._limited = (address, now + retry_after_s)
+        """Hear of a 429: leave the target alone for so long, or all of them if several were limited and none wasn't."""
         await self._shared.hold(address, retry_after_s)
-        if before != address and until > now:
+        self._limited.add(address)
+        if len(self._limited) >= LIMITED_TARGETS:
+            self._limited.clear()
             # However long these targets are limited: it is only a guess that all are.
             await self._shared.hold(ALL, min(retry_after_s, MAX_HOLD_ALL_S))

@@ -96,8 +96,6 @@ class Pipeline:
             # Its acknowledgement was lost, or the process died before it could send one.
             self.recorder.settle(delivery, DeliveryRecord(), End(announcement(envelope, history.ended)))
             return None
-        if moved_to := self.moves.of(address):
-            job.move(target_at(self.channel.name, moved_to))
         return job
 
     async def advance(self, job: Job) -> float | None:
@@ -111,6 +109,8 @@ class Pipeline:
             raise
 
     async def _pass(self, job: Job) -> float | None:
+        if moved_to := self.moves.of(job.address):
+            job.move(target_at(self.channel.name, moved_to))
         now = datetime.now(UTC)
         if job.envelope.expired(now):
             self.pause.unused()
@@ -155,6 +155,8 @@ class Pipeline:
         match outcome:
             case Delivered():
                 self.pause.answered()
+                if self.pace:
+                    self.pace.sent()
                 self._end(job, row)
                 return None
             case CredentialRefused() if not job.credential_renewed:

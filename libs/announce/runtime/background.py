@@ -34,11 +34,19 @@ class Tasks:
 
 @asynccontextmanager
 async def background(*coroutines: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Run coroutines for the length of the block, then cancel them. If one fails, the block fails."""
+    """Run coroutines for the length of the block, then cancel them. If one fails, the block fails.
+
+    What the block itself raises comes out as it is; what a coroutine raises, in a group.
+    """
+    failure: Exception | None = None
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(coroutine) for coroutine in coroutines]
         try:
             yield
+        except Exception as error:  # noqa: BLE001 - raised below: the group would wrap it
+            failure = error
         finally:
             for task in tasks:
                 task.cancel()
+    if failure is not None:
+        raise failure
