@@ -7,12 +7,8 @@ stack with the fakes in a temporary folder and takes it down at the end.
 
 import argparse
 import asyncio
-import statistics
-import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
@@ -20,8 +16,7 @@ import msgspec
 import uvloop
 
 from announce.model.signature import signed_headers
-from announce_stack.request import Request
-from announce_stack.stack import Stack
+from announce_stack.bench import milliseconds, running_stack
 
 PATH: Final = "/v1/alerts"
 PRODUCERS: Final = 64
@@ -77,13 +72,6 @@ class Producer:
             return msgspec.json.decode(await response.read(), type=dict[str, Any])
 
 
-def milliseconds(name: str, seconds: Sequence[float]) -> str:
-    """Describe a distribution."""
-    cuts = statistics.quantiles(seconds, n=100, method="inclusive")
-    p50, p95, p99 = (1000 * cuts[place - 1] for place in (50, 95, 99))
-    return f"{name}: p50 {p50:.1f} ms, p95 {p95:.1f} ms, p99 {p99:.1f} ms, worst {1000 * max(seconds):.1f} ms"
-
-
 async def steady(producer: Producer, rate: float, seconds: float) -> None:
     """Send at a steady rate, whatever the answers take, and print how long alerts took."""
     await producer.clear()
@@ -137,15 +125,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20, help="for how long (default: 20)")
     parser.add_argument("--burst", type=int, default=10_000, help="alerts at full speed (default: 10,000)")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        # TimescaleDB runs as another user where we are root.
-        Path(folder).chmod(0o755)
-        stack = Stack(Path(folder), lambda _: None)
-        try:
-            stack.up(Request(fakes=True))
-            uvloop.run(measure(stack.environment(), arguments))
-        finally:
-            stack.down()
+    with running_stack() as environment:
+        uvloop.run(measure(environment, arguments))
 
 
 if __name__ == "__main__":

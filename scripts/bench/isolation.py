@@ -9,12 +9,9 @@ takes it down at the end.
 
 import argparse
 import asyncio
-import statistics
-import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
@@ -27,8 +24,7 @@ from announce.bus.streams import deliver_subject
 from announce.model.alert import Severity
 from announce.model.envelope import Envelope, Message, encode_envelope
 from announce.model.identity import delivery_id
-from announce_stack.request import Request
-from announce_stack.stack import Stack
+from announce_stack.bench import milliseconds, percentile, running_stack
 
 LARGE: Final = "large"
 SMALL: Final = "small"
@@ -103,13 +99,6 @@ class Bench:
             return msgspec.json.decode(await response.read(), type=dict[str, Any])
 
 
-def described(name: str, seconds: Sequence[float]) -> str:
-    """Describe a distribution."""
-    cuts = statistics.quantiles(seconds, n=100, method="inclusive")
-    p50, p95, p99 = (1000 * cuts[place - 1] for place in (50, 95, 99))
-    return f"{name}: p50 {p50:.1f} ms, p95 {p95:.1f} ms, p99 {p99:.1f} ms, worst {1000 * max(seconds):.1f} ms"
-
-
 async def measure(environment: Mapping[str, str], arguments: argparse.Namespace) -> None:
     """Run both parts."""
     async with aiohttp.ClientSession() as session, connection(environment["BA_NATS_URL"]) as bus:
@@ -121,10 +110,9 @@ async def measure(environment: Mapping[str, str], arguments: argparse.Namespace)
         await bench.pile_up(arguments.waiting)
         await asyncio.sleep(arguments.settle)
         beside = await bench.steady("beside", arguments.rate, arguments.seconds)
-        print(described("alone", alone))
-        print(described(f"beside {arguments.waiting:,} that hang", beside))
-        ratio = statistics.quantiles(beside, n=100)[98] / statistics.quantiles(alone, n=100)[98]
-        print(f"p99 beside / p99 alone: {ratio:.2f}")
+        print(milliseconds("alone", alone))
+        print(milliseconds(f"beside {arguments.waiting:,} that hang", beside))
+        print(f"p99 beside / p99 alone: {percentile(beside, 99) / percentile(alone, 99):.2f}")
 
 
 def main() -> None:
@@ -135,15 +123,8 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=50_000, help="deliveries that hang (default: 50,000)")
     parser.add_argument("--settle", type=float, default=0, help="seconds between piling up and measuring (default: 0)")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        # TimescaleDB runs as another user where we are root.
-        Path(folder).chmod(0o755)
-        stack = Stack(Path(folder), lambda _: None)
-        try:
-            stack.up(Request(fakes=True))
-            uvloop.run(measure(stack.environment(), arguments))
-        finally:
-            stack.down()
+    with running_stack() as environment:
+        uvloop.run(measure(environment, arguments))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from nats.js.client import JetStreamContext
 
-from announce.bus.connection import connection
+from announce.bus.connection import Connection, connection
 from announce.bus.settings import StreamSettings
 from announce.bus.setup import create_streams
 from announce.store.database import Database, database
@@ -79,6 +80,21 @@ async def nats_server(tmp_path: Path) -> AsyncIterator[Nats]:
         yield server
     finally:
         supervisor.stop(supervisor.running())
+
+
+@pytest.fixture
+async def bus(nats_server: Nats) -> AsyncIterator[Connection]:
+    """As Telegram's service connects."""
+    async with connection(nats_server.url("deliverd_telegram")) as opened:
+        await opened.connected()
+        yield opened
+
+
+@pytest.fixture
+async def jetstream(nats_server: Nats) -> AsyncIterator[JetStreamContext]:
+    """As its admin sees it."""
+    async with connection(nats_server.url()) as opened:
+        yield (await opened.connected()).jetstream()
 
 
 @pytest.fixture

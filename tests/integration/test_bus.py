@@ -184,6 +184,27 @@ async def test_consuming_goes_on_after_the_client_library_has_closed_the_connect
         stopping.set()
 
 
+async def test_a_message_that_breaks_whoever_takes_it_is_handed_back_and_holds_up_nobody(
+    nats_server: Nats, ingestd: Connection, deliverd: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def take(delivery: Delivery) -> None:
+        if delivery.data == b"0":
+            raise ValueError("odd")
+        await delivery.ack()
+        taken.put_nowait(delivery.data)
+
+    consumer = Consumer(deliverd, DELIVER, DURABLE, 1, take)
+    await Publisher(ingestd).publish_all(messages(0, 2))
+    async with background(consumer.run(asyncio.Event())):
+        async with asyncio.timeout(15):
+            assert await taken.get() == b"1"
+        assert consumer.held == 0
+    assert "message not taken" in caplog.text
+    assert await left(nats_server)() == 1
+
+
 async def test_a_message_is_settled_once(ingestd: Connection, hands: Callable[[int], Hands]) -> None:
     await Publisher(ingestd).publish_all(messages(0, 1))
     worker, stopping = hands(1), asyncio.Event()

@@ -7,10 +7,9 @@ from uuid import UUID
 import pytest
 from nats.js.client import JetStreamContext
 
-from announce.bus import deferral as deferral_module
-from announce.bus.connection import BusUnavailable, Connection, connection
+from announce.bus.connection import BusUnavailable, Connection
 from announce.bus.consumer import Consumer, Delivery
-from announce.bus.deferral import DEFERRALS_HEADER, Deferral, DueDeliveries
+from announce.bus.deferral import DEFERRALS_HEADER, DUE_HEADER, Deferral, DueDeliveries, deferrals_of
 from announce.bus.settings import BusSettings, StreamSettings
 from announce.bus.setup import create_streams
 from announce.bus.streams import DEFERRED, DELIVER, durable_consumer
@@ -28,37 +27,23 @@ SETTINGS = BusSettings(nats_ack_wait_s=2)
 LONG_S = 600.0
 
 
-@pytest.fixture
-async def bus(nats_server: Nats) -> AsyncIterator[Connection]:
-    """As the service connects."""
-    async with connection(nats_server.url("deliverd_telegram")) as opened:
-        await opened.connected()
-        yield opened
-
-
-@pytest.fixture
-async def admin(nats_server: Nats) -> AsyncIterator[JetStreamContext]:
-    async with connection(nats_server.url()) as opened:
-        yield (await opened.connected()).jetstream()
-
-
-def count(admin: JetStreamContext, stream: str) -> Callable[[], Awaitable[int]]:
+def count(jetstream: JetStreamContext, stream: str) -> Callable[[], Awaitable[int]]:
     async def messages() -> int:
-        return (await admin.stream_info(stream)).state.messages
+        return (await jetstream.stream_info(stream)).state.messages
 
     return messages
 
 
-def pending(admin: JetStreamContext, stream: str) -> Callable[[], Awaitable[int]]:
+def pending(jetstream: JetStreamContext, stream: str) -> Callable[[], Awaitable[int]]:
     async def ack_pending() -> int:
-        return (await admin.consumer_info(stream, DURABLE)).num_ack_pending or 0
+        return (await jetstream.consumer_info(stream, DURABLE)).num_ack_pending or 0
 
     return ack_pending
 
 
 @asynccontextmanager
 async def bringing_back(bus: Connection) -> AsyncIterator[None]:
-    due = DueDeliveries(bus, DURABLE, "telegram", SETTINGS)
+    due = DueDeliveries(bus, DURABLE, "telegram", SETTINGS, try_again_s=0.2)
     async with background(due.run(asyncio.Event())):
         yield
 
@@ -94,24 +79,26 @@ async def test_what_is_put_off_comes_again_as_it_was_and_not_before_its_time(bus
         assert (again.header("traceparent"), again.header(DEFERRALS_HEADER)) == (TRACE, "2")
 
 
-async def test_what_is_put_off_does_not_count_as_held(bus: Connection, admin: JetStreamContext) -> None:
+async def test_what_is_put_off_does_not_count_as_held(bus: Connection, jetstream: JetStreamContext) -> None:
     async with working(bus):
         await defer(bus, FIRST, LONG_S)
 
-        await eventually(pending(admin, DEFERRED), 1)
-        assert await pending(admin, DELIVER)() == 0
-        assert await count(admin, DELIVER)() == 0
+        await eventually(pending(jetstream, DEFERRED), 1)
+        assert await pending(jetstream, DELIVER)() == 0
+        assert await count(jetstream, DELIVER)() == 0
 
 
-async def test_many_due_at_once_all_come_back(bus: Connection, admin: JetStreamContext) -> None:
+async def test_many_due_at_once_all_come_back(bus: Connection, jetstream: JetStreamContext) -> None:
     ids = [UUID(int=number) for number in range(2000)]
     await asyncio.gather(*(defer(bus, each, 0.5, seq=each.int) for each in ids))
     async with bringing_back(bus):
-        await eventually(count(admin, DELIVER), 2000)
-        await eventually(count(admin, DEFERRED), 0)
+        await eventually(count(jetstream, DELIVER), 2000)
+        await eventually(count(jetstream, DEFERRED), 0)
 
 
-async def test_putting_the_same_message_off_twice_is_the_same_as_once(bus: Connection, admin: JetStreamContext) -> None:
+async def test_putting_the_same_message_off_twice_is_the_same_as_once(
+    bus: Connection, jetstream: JetStreamContext
+) -> None:
     async with working(bus) as take:
         await defer(bus, FIRST, 0.2)
         await defer(bus, FIRST, 0.2)
@@ -119,8 +106,8 @@ async def test_putting_the_same_message_off_twice_is_the_same_as_once(bus: Conne
         await defer(bus, FIRST, 0.2)  # as after a crash before the first one's acknowledgement
         await defer(bus, SECOND, 0.2, data=b"second")
         assert (await take()).data == b"second"
-        await eventually(count(admin, DEFERRED), 0)
-        assert await count(admin, DELIVER)() == 2
+        await eventually(count(jetstream, DEFERRED), 0)
+        assert await count(jetstream, DELIVER)() == 2
 
 
 async def test_a_replay_of_the_same_delivery_is_no_repetition(bus: Connection) -> None:
@@ -132,24 +119,24 @@ async def test_a_replay_of_the_same_delivery_is_no_repetition(bus: Connection) -
 
 
 async def test_another_message_of_the_same_delivery_takes_the_place_of_the_first(
-    bus: Connection, admin: JetStreamContext
+    bus: Connection, jetstream: JetStreamContext
 ) -> None:
     async with working(bus) as take:
         await defer(bus, FIRST, LONG_S, data=b"first", seq=1)
         await defer(bus, FIRST, 0.3, data=b"second", seq=2)
-        assert await count(admin, DEFERRED)() == 1
+        assert await count(jetstream, DEFERRED)() == 1
         assert (await take()).data == b"second"
-        await eventually(count(admin, DEFERRED), 0)
-        assert await count(admin, DELIVER)() == 1
+        await eventually(count(jetstream, DEFERRED), 0)
+        assert await count(jetstream, DELIVER)() == 1
 
 
-async def test_what_is_put_off_outlives_nats(nats_server: Nats, bus: Connection, admin: JetStreamContext) -> None:
+async def test_what_is_put_off_outlives_nats(nats_server: Nats, bus: Connection, jetstream: JetStreamContext) -> None:
     async with working(bus) as take:
         due = time.time() + 6
         await defer(bus, FIRST, 6, data=b"later", seq=1)
         await defer(bus, SECOND, 1, data=b"due while it was away", seq=2)
 
-        await eventually(pending(admin, DEFERRED), 2)
+        await eventually(pending(jetstream, DEFERRED), 2)
         nats_server.kill()
         await asyncio.wait_for(bus.lost.wait(), 10)
         with pytest.raises(BusUnavailable):
@@ -164,15 +151,14 @@ async def test_what_is_put_off_outlives_nats(nats_server: Nats, bus: Connection,
             await again.ack()
         assert time.time() > due - 0.002
         assert back == {b"later", b"due while it was away"}
-        await eventually(count(admin, DEFERRED), 0)
+        await eventually(count(jetstream, DEFERRED), 0)
 
 
 async def test_what_is_due_while_the_stream_is_full_comes_when_there_is_room(
-    bus: Connection, admin: JetStreamContext, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    bus: Connection, jetstream: JetStreamContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(deferral_module, "TRY_AGAIN_S", 0.2)
-    await create_streams(admin, StreamSettings(nats_deliver_max_bytes=1 << 20))
-    fillers = [await admin.publish("ba.deliver.fcm.demo", bytes(170_000)) for _ in range(6)]
+    await create_streams(jetstream, StreamSettings(nats_deliver_max_bytes=1 << 20))
+    fillers = [await jetstream.publish("ba.deliver.fcm.demo", bytes(170_000)) for _ in range(6)]
     await defer(bus, FIRST, 0.1, data=bytes(50_000))
 
     async def refused() -> bool:
@@ -180,15 +166,28 @@ async def test_what_is_due_while_the_stream_is_full_comes_when_there_is_room(
 
     async with working(bus) as take:
         await eventually(refused, expected=True)
-        assert await count(admin, DEFERRED)() == 1
-        await admin.delete_msg(DELIVER, fillers[0].seq)
+        assert await count(jetstream, DEFERRED)() == 1
+        await jetstream.delete_msg(DELIVER, fillers[0].seq)
         assert (await take()).data == bytes(50_000)
-        await eventually(count(admin, DEFERRED), 0)
+        await eventually(count(jetstream, DEFERRED), 0)
 
 
-async def test_nothing_is_put_off_when_there_is_no_room_for_it(bus: Connection, admin: JetStreamContext) -> None:
-    await create_streams(admin, StreamSettings(nats_deliver_max_bytes=1 << 20))
+async def test_nothing_is_put_off_when_there_is_no_room_for_it(bus: Connection, jetstream: JetStreamContext) -> None:
+    await create_streams(jetstream, StreamSettings(nats_deliver_max_bytes=1 << 20))
     await defer(bus, FIRST, LONG_S, data=bytes(200_000))
     with pytest.raises(BusUnavailable, match="maximum bytes exceeded"):
         await defer(bus, SECOND, LONG_S, data=bytes(200_000))
-    assert await count(admin, DEFERRED)() == 1
+    assert await count(jetstream, DEFERRED)() == 1
+
+
+@pytest.mark.parametrize("due", ["soon", "-1", "1.5", "9" * 5000, "\u0663", ""])
+async def test_one_that_says_in_no_way_of_ours_when_it_is_due_comes_back_at_once(
+    bus: Connection, jetstream: JetStreamContext, due: str
+) -> None:
+    async with working(bus) as take:
+        headers = {DUE_HEADER: due, DEFERRALS_HEADER: due} if due else None
+        await jetstream.publish(f"ba.deferred.telegram.demo.{FIRST}", PAYLOAD, headers=headers)
+        again = await take()
+        assert again.data == PAYLOAD
+        assert deferrals_of(again) == 0
+        await eventually(count(jetstream, DEFERRED), 0)

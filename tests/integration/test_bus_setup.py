@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 from nats.aio.client import Client
@@ -14,36 +13,21 @@ from nats.js.api import (
 )
 from nats.js.client import JetStreamContext
 
-from announce.bus.connection import Connection, connection
+from announce.bus.connection import Connection
 from announce.bus.consumer import Consumer, Delivery
 from announce.bus.settings import BusSettings, StreamSettings
 from announce.bus.setup import create_streams
 from announce.bus.streams import DELIVER, MAX_ACK_PENDING, durable_consumer, stream_configs
 from announce.runtime.background import background
 from tests.eventually import eventually
-from tests.servers import Nats
 
 FILTER = "ba.deliver.telegram.*"
 
 
-@pytest.fixture
-async def admin(nats_server: Nats) -> AsyncIterator[JetStreamContext]:
-    async with connection(nats_server.url()) as opened:
-        yield (await opened.connected()).jetstream()
-
-
-@pytest.fixture
-async def bus(nats_server: Nats) -> AsyncIterator[Connection]:
-    """As the service connects."""
-    async with connection(nats_server.url("deliverd_telegram")) as opened:
-        await opened.connected()
-        yield opened
-
-
-async def install_as_before(admin: JetStreamContext) -> None:
+async def install_as_before(jetstream: JetStreamContext) -> None:
     """Make BA_DELIVER and its durable as the first release made them, and none of the streams that came later."""
     for config in stream_configs(StreamSettings()):
-        await admin.delete_stream(config.name or "")
+        await jetstream.delete_stream(config.name or "")
     before = StreamConfig(
         name=DELIVER,
         subjects=["ba.deliver.*.*"],
@@ -64,27 +48,29 @@ async def install_as_before(admin: JetStreamContext) -> None:
         max_deliver=-1,
         max_ack_pending=20_000,
     )
-    await admin.add_stream(before)
-    await admin.add_consumer(DELIVER, durable)
+    await jetstream.add_stream(before)
+    await jetstream.add_consumer(DELIVER, durable)
 
 
-async def test_an_installation_of_before_goes_on_with_what_it_holds(admin: JetStreamContext, bus: Connection) -> None:
-    await install_as_before(admin)
-    waiting = [await admin.publish("ba.deliver.telegram.demo", b"%d" % number) for number in range(3)]
-    await create_streams(admin, StreamSettings())
+async def test_an_installation_of_before_goes_on_with_what_it_holds(
+    jetstream: JetStreamContext, bus: Connection
+) -> None:
+    await install_as_before(jetstream)
+    waiting = [await jetstream.publish("ba.deliver.telegram.demo", b"%d" % number) for number in range(3)]
+    await create_streams(jetstream, StreamSettings())
     taken: asyncio.Queue[Delivery] = asyncio.Queue()
     durable = durable_consumer("deliverd-telegram", FILTER, BusSettings())
     async with background(Consumer(bus, DELIVER, durable, 10, taken.put).run(asyncio.Event())), asyncio.timeout(15):
         held = [await taken.get() for _ in waiting]
     assert [each.data for each in held] == [b"0", b"1", b"2"]
-    assert (await admin.consumer_info(DELIVER, "deliverd-telegram")).config.max_ack_pending == MAX_ACK_PENDING
+    assert (await jetstream.consumer_info(DELIVER, "deliverd-telegram")).config.max_ack_pending == MAX_ACK_PENDING
 
 
-async def test_setting_up_twice_changes_nothing(admin: JetStreamContext) -> None:
-    await create_streams(admin, StreamSettings())
-    before = [info.config for info in await admin.streams_info()]
-    await create_streams(admin, StreamSettings())
-    assert [info.config for info in await admin.streams_info()] == before
+async def test_setting_up_twice_changes_nothing(jetstream: JetStreamContext) -> None:
+    await create_streams(jetstream, StreamSettings())
+    before = [info.config for info in await jetstream.streams_info()]
+    await create_streams(jetstream, StreamSettings())
+    assert [info.config for info in await jetstream.streams_info()] == before
     assert {config.name for config in before} == {config.name for config in stream_configs(StreamSettings())}
 
 
@@ -125,11 +111,13 @@ async def test_a_service_may_do_no_other_service_s_work(bus: Connection, caplog:
     await eventually(refused, nothing)
 
 
-async def test_a_durable_s_filter_must_be_the_one_that_was_asked_for(bus: Connection, admin: JetStreamContext) -> None:
+async def test_a_durable_s_filter_must_be_the_one_that_was_asked_for(
+    bus: Connection, jetstream: JetStreamContext
+) -> None:
     reply = await bus.client.request(
         "$JS.API.CONSUMER.CREATE.BA_DELIVER.deliverd-telegram.ba.deliver.telegram.*",
         b'{"stream_name":"BA_DELIVER","config":{"durable_name":"deliverd-telegram","name":"deliverd-telegram",'
         b'"ack_policy":"explicit","filter_subject":"ba.deliver.>"}}',
     )
     assert b'"error"' in reply.data
-    assert await admin.consumers_info(DELIVER) == []
+    assert await jetstream.consumers_info(DELIVER) == []

@@ -12,6 +12,8 @@ from announce.model.envelope import Envelope, Message
 from announce.model.identity import delivery_id, row_id
 from announce.model.outcome_event import Ending
 from announce.model.reason import Reason
+from announce.observe.health import Health
+from announce.runtime.background import background
 from announce.store import sql
 from announce.store.alerts import (
     AcceptedAlert,
@@ -27,7 +29,7 @@ from announce.store.alerts import (
     save_fanout_progress,
 )
 from announce.store.cipher import SecretCipher, UndecryptableSecret
-from announce.store.database import Database, DatabaseUnavailable, RowRefused, database
+from announce.store.database import DEPENDENCY, Database, DatabaseUnavailable, RowRefused, database
 from announce.store.deliveries import (
     AttemptRow,
     DeadLetterRow,
@@ -40,6 +42,7 @@ from announce.store.deliveries import (
 from announce.store.keyring import create_company, create_key, load_keyring, revoke_key
 from announce.store.settings import StoreSettings
 from announce.store.subscriptions import Subscription, matching_subscriptions, save_subscriptions
+from tests.eventually import eventually
 from tests.servers import Postgres
 
 WINDOW_S = 86_400.0
@@ -321,3 +324,16 @@ async def test_what_the_database_does_not_take_for_now_is_an_outage(store: Datab
 async def test_an_envelope_from_the_beginning_of_time_has_a_history_too(store: Database) -> None:
     old = structs.replace(envelope(), created_at=datetime(1, 1, 1, tzinfo=UTC))
     assert await histories(store, [old, envelope()]) == [History(), History()]
+
+
+async def test_a_database_that_cannot_be_written_is_not_ready(dsn: str, store: Database) -> None:
+    async with store.connection() as connection:
+        name = await connection.fetchval("SELECT current_database()")
+        await connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    health = Health(DEPENDENCY)
+    async with database(StoreSettings(pg_dsn=dsn)) as opened, background(opened.watch(health)):
+
+        async def report() -> dict[str, str]:
+            return health.report()
+
+        await eventually(report, {DEPENDENCY: "read-only"})

@@ -31,6 +31,7 @@ DEFAULT_ACK_WAIT_S: Final = 30.0
 PULL_EXPIRES_S: Final = 20.0
 HEARTBEAT_S: Final = 2.0
 SILENCE_S: Final = 3 * HEARTBEAT_S
+NOT_TAKEN_DELAY_S: Final = 30.0
 STATUS_HEADER: Final = "Status"
 PENDING_HEADER: Final = "Nats-Pending-Messages"
 HEARTBEAT: Final = "100"
@@ -236,10 +237,19 @@ class Consumer:
         held = self._held.get(delivery.origin.identity)
         if held is None:
             self._held[delivery.origin.identity] = delivery
-            await self._handle(delivery)
+            await self._hand_over(delivery)
         else:
             # We couldn't say in time that we are working on it.
             held.renew(delivery)
+
+    async def _hand_over(self, delivery: Delivery) -> None:
+        try:
+            await self._handle(delivery)
+        except Exception:
+            # Nobody would settle it, and it would be kept from everybody else for as long as we run.
+            log.exception("message not taken", extra={"fields": {"stream": self._stream}})
+            if not delivery.settled:
+                await delivery.hand_back(NOT_TAKEN_DELAY_S)
 
     async def _wake_on(self, event: asyncio.Event) -> None:
         await event.wait()

@@ -51,6 +51,7 @@ class DeadEnds:
         handle: keeps the message elsewhere. It may be called twice for one message, by two processes at once even, and
             raises when it can't keep it now.
         sweep_every_s: how often to look for messages whose advisory was lost; a message must be found twice.
+        try_again_s: when to come back to a message that couldn't be kept.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class DeadEnds:
         config: ConsumerConfig,
         handle: Callable[[StoredMessage], Awaitable[None]],
         sweep_every_s: float = SWEEP_EVERY_S,
+        try_again_s: float = TRY_AGAIN_S,
     ) -> None:
         self._connection = connection
         self._stream = stream
@@ -67,6 +69,7 @@ class DeadEnds:
         self._subject = config.filter_subject or ">"
         self._handle = handle
         self._sweep_every_s = sweep_every_s
+        self._try_again_s = try_again_s
         self._suspects: set[int] = set()
         advisories = config.evolve(filter_subject=advisories_subject(stream, self._durable), max_deliver=-1)
         self._consumer = Consumer(connection, ADVISORIES, advisories, CAPACITY, self._take)
@@ -93,7 +96,7 @@ class DeadEnds:
             event(log, logging.ERROR, "advisory not understood", stream=self._stream)
         except Exception as error:  # noqa: BLE001 - whatever keeps the message from being kept, it stays
             self._note(error)
-            await delivery.hand_back(TRY_AGAIN_S)
+            await delivery.hand_back(self._try_again_s)
             return
         await delivery.ack()
 

@@ -30,16 +30,14 @@ DUE_HEADER: Final = "BA-Due"
 """Unix time in milliseconds."""
 CAPACITY: Final = 500
 TRY_AGAIN_S: Final = 5.0
-"""After BA_DELIVER couldn't take one back, mostly because it is full."""
 LONGEST_S: Final = 86400.0
 FINISH_S: Final = 2.0
-MAX_DIGITS: Final = 5
+MAX_DIGITS: Final = 15
 
 
 def deferrals_of(delivery: Delivery) -> int:
     """Return how many times a delivery has been put off."""
-    text = delivery.header(DEFERRALS_HEADER) or ""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < MAX_DIGITS else 0
+    return _number(delivery, DEFERRALS_HEADER) or 0
 
 
 class Deferral:
@@ -81,13 +79,22 @@ class DueDeliveries:
         durable: the service's durable, such as `deliverd-fcm`; it has one of this name on BA_DEFERRED too.
         channel: the channel.
         settings: how the durable is made.
+        try_again_s: for how long one waits that BA_DELIVER couldn't take back, mostly because it is full.
     """
 
-    def __init__(self, connection: Connection, durable: str, channel: str, settings: BusSettings) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        durable: str,
+        channel: str,
+        settings: BusSettings,
+        try_again_s: float = TRY_AGAIN_S,
+    ) -> None:
         config = durable_consumer(durable, f"ba.deferred.{channel}.*.*", settings)
         self._publisher = Publisher(connection)
         self._consumer = Consumer(connection, DEFERRED, config, CAPACITY, self._take)
         self._tasks = Tasks()
+        self._try_again_s = try_again_s
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Bring back what is due, until `stopping` is set, through every loss of NATS."""
@@ -109,7 +116,7 @@ class DueDeliveries:
             await self._publisher.publish(message)
         except BusUnavailable as error:
             event(log, logging.WARNING, "deferred delivery not brought back yet", error=str(error))
-            await deferred.hand_back(TRY_AGAIN_S)
+            await deferred.hand_back(self._try_again_s)
         else:
             await deferred.ack()
 
@@ -120,5 +127,11 @@ def _headers(deferred: Delivery) -> Mapping[str, str]:
 
 
 def _due_in_s(deferred: Delivery) -> float:
-    text = deferred.header(DUE_HEADER) or ""
-    return int(text) / 1000 - time.time() if text.isascii() and text.isdecimal() else 0.0
+    due_ms = _number(deferred, DUE_HEADER)
+    return 0.0 if due_ms is None else min(due_ms / 1000 - time.time(), LONGEST_S)
+
+
+def _number(delivery: Delivery, header: str) -> int | None:
+    """Read a header that we wrote; what is no number, or longer than any of ours, was written by somebody else."""
+    text = delivery.header(header) or ""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else None

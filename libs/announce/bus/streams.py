@@ -36,8 +36,9 @@ MAX_ACK_PENDING: Final = 1_000_000
 """Bounds what all replicas of a service hold or have parked.
 
 Deliveries of a company that holds its share are handed back with a delay ("parked"), and these count: were the bound
-reached, one company's backlog would keep everybody else's deliveries from being looked at. Memory was measured with
-50,000 parked: nats-server serves others undisturbed. What each replica holds has its own bound, far below this one.
+reached, one company's backlog would keep everybody else's deliveries from being looked at. nats-server looks through
+all of them whenever one is due: with 50,000 parked that is what others feel (`scripts/bench/isolation.py`). What each
+replica holds has its own bound, far below this one.
 """
 
 

@@ -13,7 +13,7 @@ BURST: Final = 0.5
 MARGIN: Final = 1.1
 """Calls that leave in step don't arrive in step, and providers count arrivals."""
 LIMITED_TARGETS: Final = 5
-"""So many targets that are limited one after the other look like a limited channel."""
+"""So many targets, of several companies, that are limited one after the other look like a limited channel."""
 MAX_HOLD_ALL_S: Final = 60.0
 MAX_QUEUES: Final = 10_000
 MAX_AHEAD_S: Final = 30.0
@@ -41,7 +41,7 @@ class Pace:
         self._burst = max(int(limits.per_s * BURST), 1)
         self._target_interval_s = limits.target_interval_s * MARGIN
         self._queues: dict[str, float] = {}
-        self._limited: set[str] = set()
+        self._limited: dict[str, str] = {}
 
     async def turn(self) -> float:
         """Reserve the channel's next turn; return the seconds until then."""
@@ -64,11 +64,14 @@ class Pace:
         """Hear that the provider took a message: it isn't the channel that is limited."""
         self._limited.clear()
 
-    async def limited(self, address: str, retry_after_s: float) -> None:
-        """Hear of a 429: leave the target alone for so long, or all of them if several were limited and none wasn't."""
+    async def limited(self, company_id: str, address: str, retry_after_s: float) -> None:
+        """Hear of a 429: leave the target alone for so long, or all of them if the channel as a whole seems limited.
+
+        Targets of one company are no sign of that, however many: they must not hold up the others.
+        """
         await self._shared.hold(address, retry_after_s)
-        self._limited.add(address)
-        if len(self._limited) >= LIMITED_TARGETS:
+        self._limited[address] = company_id
+        if len(self._limited) >= LIMITED_TARGETS and len(set(self._limited.values())) > 1:
             self._limited.clear()
             # However long these targets are limited: it is only a guess that all are.
             await self._shared.hold(ALL, min(retry_after_s, MAX_HOLD_ALL_S))

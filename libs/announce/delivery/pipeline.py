@@ -124,7 +124,7 @@ class Pipeline:
         began_s = asyncio.get_running_loop().time()
         outcome, row = await self._attempt(job, credential)
         if self.pace and isinstance(outcome, Transient) and outcome.reason is Reason.RATE_LIMITED:
-            await self.pace.limited(row.target, outcome.retry_after_s or 0.0)
+            await self.pace.limited(row.company_id, row.target, outcome.retry_after_s or 0.0)
         return self._decide(job, outcome, row, began_s)
 
     async def _attempt(self, job: Job, credential: str) -> tuple[Outcome, AttemptRow]:

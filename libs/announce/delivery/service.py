@@ -18,7 +18,7 @@ from announce.bus.publisher import Publisher
 from announce.bus.settings import BusSettings
 from announce.bus.streams import DELIVER, deliver_subject, durable_consumer
 from announce.delivery import metrics
-from announce.delivery.deadend import DeadEndBurial
+from announce.delivery.burial import DeadEndBurial
 from announce.delivery.history import HistoryLookup
 from announce.delivery.moves import Moves
 from announce.delivery.outage import Outage

@@ -85,8 +85,8 @@ class Database:
         """Keep a service's readiness in step with the database. Ends by cancellation."""
         while True:
             try:
-                async with asyncio.timeout(CHECK_TIMEOUT_S), self.connection() as connection:
-                    await connection.execute("SELECT 1")
+                async with asyncio.timeout(CHECK_TIMEOUT_S):
+                    await self._check()
             except (DatabaseUnavailable, TimeoutError) as error:
                 if health.is_up(DEPENDENCY):
                     event(log, logging.WARNING, "database unavailable", error=str(error) or "timeout")
@@ -95,13 +95,17 @@ class Database:
                 health.up(DEPENDENCY)
             await asyncio.sleep(CHECK_INTERVAL_S)
 
+    async def _check(self) -> None:
+        async with self.connection() as connection:
+            if await connection.fetchval("SHOW transaction_read_only") == "on":
+                raise DatabaseUnavailable("read-only")
+
     async def wait(self) -> None:
-        """Wait until the database answers."""
+        """Wait until the database answers and can be written."""
         backoff = Backoff(cap_s=1.0)
         while True:
             try:
-                async with self.connection() as connection:
-                    await connection.execute("SELECT 1")
+                await self._check()
             except DatabaseUnavailable:
                 await asyncio.sleep(backoff.next())
             else:
